@@ -2,7 +2,7 @@ import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { type Model, ModelError } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
-import { parseModelId, type PROTOCOLS } from "../settings/model_providers.ts";
+import { parseModelId, type Protocol } from "../settings/model_providers.ts";
 import { openAiChat } from "./chat.ts";
 import { CHAT_COMPLETIONS, type ChatApi, type Refusable } from "./chat_completions.ts";
 import { deviceFlows } from "./device_flow.ts";
@@ -25,8 +25,6 @@ import {
 const USER_AGENT = "debate";
 /** The number of models whose rejected options are kept. Clients that start runs choose the model IDs. */
 const MAX_REMEMBERED = 200;
-
-type Protocol = typeof PROTOCOLS[number];
 
 const APIS: Readonly<Record<Protocol, ChatApi>> = {
   "openai": CHAT_COMPLETIONS,

@@ -1,6 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
 import { parseConfig } from "@gateway/shared/config";
-import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import { parseEnv } from "node:util";
 import { RUN_MODES } from "../engine/ports.ts";
@@ -275,11 +274,12 @@ function fromText(name: string, value: string, type: unknown): unknown {
     case "array":
       return trimmed.split(",").map((entry) => entry.trim()).filter((entry) => entry !== "");
     case "object":
-      try {
-        return parseStandardJson(trimmed);
-      } catch {
-        return value;
-      }
+      return parseConfig({
+        what: name,
+        schema: z.looseObject({}),
+        source: "environment and .env",
+        text: trimmed,
+      });
     default:
       return name === "LOG_LEVEL" ? trimmed.toUpperCase().replace(/^WARN$/, "WARNING") : value;
   }

@@ -141,7 +141,34 @@ Deno.test.each([
     env: { ASSIST_BASE_URL: "http://127.0.0.1.models.example" },
     says: /ASSIST_BASE_URL: .*https/,
   },
-  { name: "headers that are not JSON", env: { ASSIST_HEADERS: "X: y" }, says: /ASSIST_HEADERS.*an object/ },
+  { name: "headers that are not JSON", env: { ASSIST_HEADERS: "X: y" }, says: /ASSIST_HEADERS.*line 1/ },
+  {
+    name: "a header that is no name",
+    env: { ASSIST_HEADERS: '{"a b":"c"}' },
+    says: /the name must be that of/,
+  },
+  ...[
+    {
+      name: "a built-in name",
+      entry: { hub: { base_url: "https://h/v1" } },
+      says: /MODEL_PROVIDERS.hub: the name must/,
+    },
+    {
+      name: "a variable outside the permissions",
+      entry: { a: { key_variable: "AWS_KEY" } },
+      says: /must be one of/,
+    },
+    {
+      name: "an unencrypted address",
+      entry: { a: { base_url: "http://h/v1" } },
+      says: /MODEL_ALLOW_HTTP=true/,
+    },
+    { name: "a password", entry: { a: { base_url: "https://u:p@h/v1" } }, says: /without user name/ },
+    { name: "a protocol that does not exist", entry: { a: { protocol: "x" } }, says: /a\.protocol: must be/ },
+  ].map(({ name, entry, says }) => (
+    { name: `a provider with ${name}`, env: { MODEL_PROVIDERS: JSON.stringify(entry) }, says }
+  )),
+  { name: "a model of no provider", env: { SUMMARY_MODEL: "mine/m" }, says: /SUMMARY_MODEL: must be hub/ },
 ])("loadSettings() rejects $name", ({ env, says }) => {
   assert.match(problemOf(Object.fromEntries(Object.entries(env))), says);
 });

@@ -1,7 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 
-export const PROTOCOLS = ["openai", "openai-responses", "anthropic"] as const;
+const PROTOCOLS = ["openai", "openai-responses", "anthropic"] as const;
+
+export type Protocol = (typeof PROTOCOLS)[number];
 
 /** The providers without an entry in MODEL_PROVIDERS. `replay` plays scripts. */
 const FIXED = ["hub", "assist", "replay"] as const;
@@ -18,10 +20,9 @@ export const KEY_VARIABLES: readonly string[] = [
 
 const HEADER = /^[\w-]{1,64}$/;
 
-export const headers: z.ZodType<Readonly<Record<string, string>>> = z.record(
-  z.string().regex(HEADER, "must be the name of a header"),
-  z.string().regex(/^[\x20-\x7e]{0,4096}$/, "must be one line of ASCII text"),
-);
+const headerText = z.string().regex(/^[\x20-\x7e]{0,4096}$/, "must be one line of ASCII text");
+
+export const headers = recordOf(headerText, (name) => HEADER.test(name), "the name must be that of a header");
 
 /** A provider in MODEL_PROVIDERS. */
 const provider = z.strictObject({
@@ -30,7 +31,7 @@ const provider = z.strictObject({
   // The permission sets allow only these variables. A free name could send any secret of the environment.
   key_variable: z.string().refine(
     isKeyVariable,
-    `must be ${KEY_VARIABLES.join(", ")}; the program may read no other variables`,
+    `must be one of ${KEY_VARIABLES.join(", ")}: the permission set allows no other variables`,
   ).exactOptional(),
   key_header: z.string().regex(HEADER, "must be the name of a header").exactOptional(),
   headers: headers.default({}),
@@ -39,13 +40,24 @@ const provider = z.strictObject({
 
 export type ModelProvider = Readonly<z.infer<typeof provider>>;
 
-export const modelProviders: z.ZodType<Readonly<Record<string, ModelProvider>>> = z.record(
-  z.string().regex(/^[a-z][a-z0-9_-]{0,31}$/, "must have lower-case letters, digits, - and _").refine(
-    (name) => FIXED.every((each) => each !== name),
-    "is the name of a built-in provider",
-  ),
+export const modelProviders = recordOf(
   provider,
+  (name) => /^[a-z][a-z0-9_-]{0,31}$/.test(name) && FIXED.every((each) => each !== name),
+  `the name must have a-z, 0-9, - and _, and not be ${FIXED.join(", ")}`,
 );
+
+/** An object whose names are checked. zod reports a wrong name without the reason. */
+function recordOf<T>(
+  value: z.ZodType<T>,
+  isName: (name: string) => boolean,
+  problem: string,
+): z.ZodType<Readonly<Record<string, T>>> {
+  return z.record(z.string(), value).superRefine((given, context) => {
+    for (const name of Object.keys(given)) {
+      if (!isName(name)) context.addIssue({ code: "custom", path: [name], message: problem });
+    }
+  });
+}
 
 export function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && URL.canParse(value);
