@@ -162,13 +162,6 @@ function refuseSlip(words: readonly string[], args: readonly string[]): void {
 async function loginCommand(environment: Environment): Promise<ExitCode | void> {
   const { terminal, signal } = environment;
   const settings = await world.readSettings(environment);
-  const { ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID } = settings;
-  const missing = Object.entries({ ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID })
-    .filter(([, value]) => value === "").map(([name]) => name);
-  if (missing.length > 0) {
-    const fix = `set ${missing.join(", ")} (see debate login --help), or set ASSIST_TOKEN`;
-    throw new AppError("invalid_config", `Cannot log in: settings are missing\nfix: ${fix}`);
-  }
   const { deviceFlows } = await world.openProviders(settings, environment);
   const started = await deviceFlows.start(signal);
   terminal.err(

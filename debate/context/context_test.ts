@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { loadSettings } from "../settings/config.ts";
 import { assertLinearWork } from "@gateway/shared/testing";
 import { compileGlob } from "./project.ts";
 import { dropPartialWord } from "../engine/graph/text.ts";
@@ -115,34 +116,23 @@ Deno.test("createContextRedactor() does not block other work during a long text"
 });
 
 Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
-  const empty = {
-    HUB_TOKEN: "",
-    ASSIST_TOKEN: "",
-    WEB_PASSWORD: "",
-    PROMETHEUS_URL: "",
-    LOKI_URL: "",
-    ELASTICSEARCH_URL: "",
-    ALERT_SECRET: "",
-    ALERT_ANSWER_URL: "",
-    MODEL_KEYS: { OPENAI_API_KEY: "sk-1" },
-  };
+  const found = (env: Record<string, string>) =>
+    ownSecrets(loadSettings({ env: { HOME: "/home/ann", ...env }, workingFolder: "/" }));
   const url = "postgres://u:p%40ssword@h/d";
+  const mine = { base_url: "https://m.example", key_variable: "MODEL_KEY_MINE" };
   assert.deepEqual(
-    ownSecrets({ ...empty, HUB_TOKEN: "hub", DATABASE_URL: url, LOKI_URL: "http://u:lokipass@h" }),
-    [
-      "sk-1",
-      "hub",
-      url,
-      "p%40ssword",
-      "lokipass",
-      "p@ssword",
-      "lokipass",
-    ],
+    found({
+      MODEL_PROVIDERS: JSON.stringify({ mine }),
+      MODEL_KEY_MINE: "sk-1",
+      HUB_TOKEN: "hub",
+      DATABASE_URL: url,
+      LOKI_URL: "http://u:lokipass@h",
+    }),
+    ["sk-1", "hub", url, "p%40ssword", "lokipass", "p@ssword", "lokipass"],
   );
-  const alerts = { ALERT_SECRET: "of senders", ALERT_ANSWER_URL: "https://chat.example/T0/secret" };
-  const none = { ...empty, MODEL_KEYS: {}, DATABASE_URL: "" };
-  assert.deepEqual(ownSecrets({ ...none, ...alerts }), Object.values(alerts));
-  assert.deepEqual(ownSecrets(none), []);
+  const alerts = { ALERT_SECRET: "sixteen-of-senders", ALERT_ANSWER_URL: "https://chat.example/T0/secret" };
+  assert.deepEqual(found(alerts), Object.values(alerts));
+  assert.deepEqual(found({}), []);
 });
 
 const redactor = createContextRedactor(["correct-horse"]);

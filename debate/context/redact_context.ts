@@ -1,5 +1,6 @@
 import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import { maskSecrets } from "@gateway/shared/redact";
+import type { Settings } from "../settings/config.ts";
 
 export type RedactionCounts = Readonly<Record<string, number>>;
 
@@ -43,23 +44,8 @@ export function createContextRedactor(ownSecrets: readonly string[]): ContextRed
   return Object.assign((text: string) => finish(inSteps(text)), { inSteps });
 }
 
-type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
-
 /** The secrets in the settings, including passwords in URLs, both encoded and decoded. */
-export function ownSecrets(
-  settings:
-    & { readonly MODEL_KEYS: Readonly<Record<string, string>> }
-    & Readonly<
-      Record<
-        | "HUB_TOKEN"
-        | "ASSIST_TOKEN"
-        | "WEB_PASSWORD"
-        | "ALERT_SECRET"
-        | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`,
-        string
-      >
-    >,
-): readonly string[] {
+export function ownSecrets(settings: Settings): readonly string[] {
   const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL } = settings;
   const urls = [DATABASE_URL, settings.PROMETHEUS_URL, settings.LOKI_URL, settings.ELASTICSEARCH_URL];
   const passwords = urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).password);
@@ -72,8 +58,9 @@ export function ownSecrets(
   });
   // The path of a chat's webhook is its secret.
   const texts = [HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL];
-  const keys = Object.values(settings.MODEL_KEYS);
-  return [...keys, ...texts, ...passwords, ...decoded].filter((secret) => secret !== "");
+  return [...Object.values(settings.MODEL_KEYS), ...texts, ...passwords, ...decoded].filter((secret) =>
+    secret !== ""
+  );
 }
 
 const MIN_SECRET = 6;

@@ -16,7 +16,8 @@ export interface OpenAiChatOptions {
   readonly api: ChatApi;
   /** The version of the API, for a provider that needs it in the query. */
   readonly apiVersion?: string | undefined;
-  readonly keyHeader?: string | undefined;
+  /** The name of the header for the token. */
+  readonly keyHeader: string;
   readonly tokens: TokenSource;
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: typeof fetch;
@@ -139,11 +140,10 @@ export function openAiChat(options: OpenAiChatOptions): Model {
           method: "POST",
           body,
           headers: {
-            ...api.headers,
             ...options.headers,
             accept: isStream ? "text/event-stream" : "application/json",
             "content-type": "application/json",
-            ...tokenHeaders(token, options.keyHeader ?? api.keyHeader),
+            ...tokenHeaders(token, options.keyHeader),
           },
           // A redirect would send the token and the prompts to another server.
           redirect: "manual",

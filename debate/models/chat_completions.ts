@@ -1,5 +1,4 @@
-import { isObject, parseJson } from "../engine/graph/text.ts";
-import * as z from "@zod/zod";
+import { fieldsIn, fieldsOf, isObject, type JsonObject, parseJson, textOf } from "../engine/graph/text.ts";
 import type { ChatMessage, ModelReply, ModelRequest, ToolCall } from "../engine/ports.ts";
 import type { Usage } from "../engine/events.ts";
 import { ModelError } from "../engine/ports.ts";
@@ -108,56 +107,28 @@ const MAX_TEXT = 200_000;
 const MAX_CALLS = 64;
 const MAX_ARGUMENTS = 500_000;
 
-const count = z.int().nonnegative();
+function usageOf(value: unknown): Usage | undefined {
+  if (!isObject(value)) return undefined;
+  const [input_tokens, output_tokens] = [
+    countOf(value.prompt_tokens) ?? 0,
+    countOf(value.completion_tokens) ?? 0,
+  ];
+  return {
+    input_tokens,
+    output_tokens,
+    total_tokens: countOf(value.total_tokens) ?? input_tokens + output_tokens,
+  };
+}
 
-const usageShape = z.looseObject({
-  prompt_tokens: count.catch(0),
-  completion_tokens: count.catch(0),
-  total_tokens: count.optional().catch(undefined),
-}).transform(({ prompt_tokens, completion_tokens, total_tokens }): Usage => ({
-  input_tokens: prompt_tokens,
-  output_tokens: completion_tokens,
-  total_tokens: total_tokens ?? prompt_tokens + completion_tokens,
-}));
+function countOf(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : undefined;
+}
 
-const textBlock = z.looseObject({ type: z.enum(["text", "output_text"]), text: z.string() });
-
-/** A list of blocks. Blocks without text, such as thoughts, are not part of the reply. */
-const blocks = z.array(z.unknown()).transform((list) =>
-  list.map((block) => textBlock.safeParse(block).data?.text ?? "").join("")
-);
-
-const callShape = z.looseObject({
-  index: z.int().optional().catch(undefined),
-  id: z.string().catch(""),
-  function: z.looseObject({
-    name: z.string().catch(""),
-    arguments: z.union([
-      z.string(),
-      z.record(z.string(), z.unknown()).transform((value) => JSON.stringify(value)),
-    ]).catch(""),
-  }),
-  // Gemini rejects a call without the signature that came with it.
-  extra_content: z.record(z.string(), z.unknown()).optional().catch(undefined),
-});
-
-const pieceShape = z.looseObject({
-  content: z.union([z.string(), blocks]).catch(""),
-  refusal: z.string().catch(""),
-  tool_calls: z.array(z.unknown()).catch([]),
-});
-
-const choiceShape = z.looseObject({
-  index: z.int().catch(0),
-  delta: pieceShape.optional().catch(undefined),
-  message: pieceShape.optional().catch(undefined),
-  finish_reason: z.string().nullable().catch(null),
-});
-
-const chunkShape = z.looseObject({
-  choices: z.array(z.unknown()).catch([]),
-  usage: usageShape.optional().catch(undefined),
-});
+/** The text of a content. Blocks without text, such as thoughts, are not part of the reply. */
+function contentOf(content: unknown): string {
+  const blocks = fieldsIn(content).filter(({ type }) => type === "text" || type === "output_text");
+  return textOf(content) + blocks.map(({ text }) => textOf(text)).join("");
+}
 
 type OpenCall = { -readonly [K in keyof ToolCall]: ToolCall[K] };
 
@@ -185,18 +156,16 @@ export class ReplyAssembler {
 
   /** Adds a chunk and returns its text. */
   add(value: unknown): string {
-    const chunk = chunkShape.safeParse(value).data;
-    this.usage = chunk?.usage ?? this.usage;
-    const choice = chunk?.choices.map((entry) => choiceShape.safeParse(entry).data).find((entry) =>
-      entry?.index === 0
-    );
+    const { usage, choices } = fieldsOf(value);
+    this.usage = usageOf(usage) ?? this.usage;
+    const choice = fieldsIn(choices).find(({ index }) => (countOf(index) ?? 0) === 0);
     if (choice === undefined) return "";
-    this.#finishReason = choice.finish_reason || this.#finishReason;
-    const piece = choice.delta ?? choice.message;
-    if (piece === undefined) return "";
+    this.#finishReason = textOf(choice.finish_reason) || this.#finishReason;
+    const piece = isObject(choice.delta) ? choice.delta : choice.message;
+    if (!isObject(piece)) return "";
     this.hasMessage = true;
-    for (const call of piece.tool_calls) this.#addCall(call);
-    const [text, room] = [piece.content + piece.refusal, MAX_TEXT - this.#text.length];
+    for (const call of fieldsIn(piece.tool_calls)) this.#addCall(call);
+    const [text, room] = [contentOf(piece.content) + textOf(piece.refusal), MAX_TEXT - this.#text.length];
     const added = text.length <= room ? text : text.slice(0, room).toWellFormed();
     this.#text += added;
     return added;
@@ -220,14 +189,15 @@ export class ReplyAssembler {
     return { text: this.#text, toolCalls, usage, ...(isCut ? { isCut } : {}) };
   }
 
-  #addCall(value: unknown): void {
-    const call = callShape.safeParse(value).data;
-    if (call === undefined) return;
-    const { id, index, function: { name, arguments: text }, extra_content: extra } = call;
-    const open = this.#openCall(id, index, name);
-    if (extra !== undefined) {
-      open.extra = extra;
-      this.#argumentsLength += JSON.stringify(extra).length;
+  #addCall({ id: given, index, function: called, extra_content }: JsonObject): void {
+    if (!isObject(called)) return;
+    const [id, name] = [textOf(given), textOf(called.name)];
+    const text = isObject(called.arguments) ? JSON.stringify(called.arguments) : textOf(called.arguments);
+    const open = this.#openCall(id, countOf(index), name);
+    // Gemini rejects a call without the signature that came with it.
+    if (isObject(extra_content)) {
+      open.extra = extra_content;
+      this.#argumentsLength += JSON.stringify(extra_content).length;
     }
     open.id ||= id;
     open.name ||= name;

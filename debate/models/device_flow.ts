@@ -5,12 +5,15 @@
  * an answer nor the scheme of `verification_uri`.
  */
 import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { ModelError } from "../engine/ports.ts";
 import { exchangeJson } from "./exchange.ts";
 import { isToken } from "./tokens.ts";
 
 export interface DeviceFlowOptions {
+  /** The settings without which no login is possible. */
+  readonly missing: readonly string[];
   readonly deviceCodeUrl: string;
   readonly tokenUrl: string;
   readonly clientId: string;
@@ -64,7 +67,7 @@ const tokenAnswer = z.looseObject({
 });
 
 export function deviceFlows(options: DeviceFlowOptions) {
-  const { deviceCodeUrl, tokenUrl, clientId, scope, fetch, clock, newId, store } = options;
+  const { missing, deviceCodeUrl, tokenUrl, clientId, scope, fetch, clock, newId, store } = options;
   const flows = new Map<string, Flow>();
 
   async function poll(flow: Flow): Promise<DeviceFlowState> {
@@ -100,11 +103,9 @@ export function deviceFlows(options: DeviceFlowOptions) {
   return {
     check,
     async start(signal?: AbortSignal): Promise<DeviceFlowState> {
-      if (deviceCodeUrl === "" || tokenUrl === "" || clientId === "") {
-        throw new ModelError(
-          "auth",
-          "Cannot log in: set ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL and ASSIST_CLIENT_ID, or set ASSIST_TOKEN",
-        );
+      if (missing.length > 0) {
+        const fix = `set ${missing.join(", ")} (see debate login --help), or set ASSIST_TOKEN`;
+        throw new AppError("invalid_config", `Cannot log in: settings are missing\nfix: ${fix}`);
       }
       const form = { client_id: clientId, ...(scope === "" ? {} : { scope }) };
       const { status, body } = await exchangeJson({ fetch, clock, url: deviceCodeUrl, form, signal });

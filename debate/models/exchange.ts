@@ -41,15 +41,13 @@ export async function exchangeJson(request: {
   }
 }
 
+type Query = Readonly<Record<string, string | undefined>>;
+
 /** The URL of a path below a base URL, which may end in a slash. */
-export function below(
-  baseUrl: string,
-  path: string,
-  query: Readonly<Record<string, string | undefined>> = {},
-): string {
-  const given = Object.entries(query).flatMap(([name, value]) => value === undefined ? [] : [[name, value]]);
-  const url = `${baseUrl.replace(/(?<!\/)\/+$/, "")}/${path}`;
-  return given.length === 0 ? url : `${url}?${new URLSearchParams(given)}`;
+export function below(baseUrl: string, path: string, query: Query = {}): string {
+  const url = new URL(`${baseUrl.replace(/(?<!\/)\/+$/, "")}/${path}`);
+  for (const [name, value = ""] of Object.entries(query)) if (value !== "") url.searchParams.set(name, value);
+  return url.href;
 }
 
 /**

@@ -1,8 +1,14 @@
 import type { Clock } from "@gateway/shared/clock";
-import * as z from "@zod/zod";
+import { AppError } from "@gateway/shared/errors";
+import { fieldsIn, fieldsOf, textOf } from "../engine/graph/text.ts";
 import { type Model, ModelError } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
-import { parseModelId, type Protocol } from "../settings/model_providers.ts";
+import {
+  describeModelIds,
+  type ModelProvider,
+  type Protocol,
+  splitModelId,
+} from "../settings/model_providers.ts";
 import { openAiChat } from "./chat.ts";
 import { CHAT_COMPLETIONS, type ChatApi, type Refusable } from "./chat_completions.ts";
 import { deviceFlows } from "./device_flow.ts";
@@ -14,11 +20,9 @@ import { RESPONSES } from "./responses.ts";
 import {
   checkToken,
   fixedToken,
-  NO_TOKEN,
   readTokenFile,
   sessionTokens,
   tokenHeaders,
-  type TokenSource,
   writeTokenFile,
 } from "./tokens.ts";
 
@@ -32,53 +36,48 @@ const APIS: Readonly<Record<Protocol, ChatApi>> = {
   "anthropic": MESSAGES,
 };
 
-/** The access to a provider. */
-interface Access {
-  readonly protocol: Protocol;
-  readonly baseUrl: string;
-  readonly tokens: TokenSource;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly keyHeader?: string | undefined;
-  readonly apiVersion?: string | undefined;
-}
-
-export interface ProviderState {
-  readonly name: string;
-  readonly protocol: Protocol;
-  readonly configured: boolean;
-  /** The variables that are not set, and without which no model can be called. */
-  readonly missing: readonly string[];
-  /** Whether the settings allow a login by the device flow. */
-  readonly login: boolean;
-}
-
-/** The states of all providers except `replay`. */
-export function providerStates(settings: Settings, hasAssistToken: boolean): readonly ProviderState[] {
-  const { MODEL_PROVIDERS, MODEL_KEYS, HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL } = settings;
-  const state = (
-    name: string,
-    needed: Readonly<Record<string, boolean>>,
-    protocol: Protocol = "openai",
-    login = false,
-  ): ProviderState => {
-    const missing = Object.entries(needed).flatMap(([variable, isSet]) => isSet ? [] : [variable]);
-    return { name, protocol, configured: missing.length === 0, missing, login };
+/** The providers of the settings. Those with their own variables have the same form as the named ones. */
+function providersOf(settings: Settings): Readonly<Record<string, ModelProvider>> {
+  const { MODEL_PROVIDERS, HUB_BASE_URL, ASSIST_BASE_URL, ASSIST_HEADERS } = settings;
+  return {
+    ...MODEL_PROVIDERS,
+    hub: { protocol: "openai", base_url: HUB_BASE_URL, key_variable: "HUB_TOKEN", headers: {} },
+    assist: {
+      protocol: "openai",
+      base_url: ASSIST_BASE_URL,
+      key_variable: "ASSIST_TOKEN",
+      headers: ASSIST_HEADERS,
+    },
   };
-  const login = settings.ASSIST_DEVICE_CODE_URL !== "" && settings.ASSIST_DEVICE_TOKEN_URL !== "" &&
-    settings.ASSIST_CLIENT_ID !== "";
-  return [
-    ...Object.entries(MODEL_PROVIDERS).map(([name, { protocol, key_variable: variable }]) =>
-      state(name, variable === undefined ? {} : { [variable]: Object.hasOwn(MODEL_KEYS, variable) }, protocol)
-    ),
-    state("hub", { HUB_BASE_URL: HUB_BASE_URL !== "", HUB_TOKEN: HUB_TOKEN !== "" }),
-    state(
-      "assist",
-      { ASSIST_BASE_URL: ASSIST_BASE_URL !== "", ASSIST_TOKEN: hasAssistToken },
-      "openai",
-      login,
-    ),
-  ];
 }
+
+/**
+ * The states of all providers except `replay`. `missing` has the variables that must be set before a model can be called.
+ * `login` is whether the settings allow a login by the device flow.
+ */
+export function providerStates(settings: Settings, hasAssistToken: boolean) {
+  const isSet: Readonly<Record<string, unknown>> = {
+    ...settings.MODEL_KEYS,
+    HUB_TOKEN: settings.HUB_TOKEN,
+    ASSIST_TOKEN: hasAssistToken,
+  };
+  return Object.entries(providersOf(settings)).map(([name, { protocol, base_url, key_variable: key }]) => {
+    const missing = [
+      ...(base_url === "" ? [urlVariable(name)] : []),
+      ...(key === undefined || isSet[key] ? [] : [key]),
+    ];
+    const login = name === "assist" && missingForLogin(settings).length === 0;
+    return { name, protocol, configured: missing.length === 0, missing, login };
+  });
+}
+
+/** The variables of the device flow that are not set. */
+function missingForLogin(settings: Settings): readonly string[] {
+  return (["ASSIST_DEVICE_CODE_URL", "ASSIST_DEVICE_TOKEN_URL", "ASSIST_CLIENT_ID"] as const)
+    .filter((name) => settings[name] === "");
+}
+
+const urlVariable = (provider: string) => `${provider.toUpperCase()}_BASE_URL`;
 
 export type Providers = ReturnType<typeof openProviders>;
 
@@ -92,44 +91,32 @@ export function openProviders(settings: Settings, ports: {
   /** The pause between two pieces of a scripted text, in milliseconds. */
   readonly replayPieceDelayMs?: number;
 }) {
-  const { HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL, ASSIST_TOKEN, ASSIST_TOKEN_FILE, REPLAY_DIR } = settings;
+  const { HUB_TOKEN, ASSIST_TOKEN, ASSIST_TOKEN_FILE, REPLAY_DIR } = settings;
   const { fetch, clock, random, newId, warn, replayPieceDelayMs: pieceDelayMs = 0 } = ports;
   const refusals = new Map<string, Set<Refusable>>();
-  const headers: Readonly<Record<string, string>> = { "user-agent": USER_AGENT };
-  const assistHeaders = { ...headers, ...lowered(settings.ASSIST_HEADERS) };
+  const providers = providersOf(settings);
   const sessions = sessionTokens({
     url: settings.ASSIST_SESSION_URL,
-    headers: assistHeaders,
+    headers: ownHeaders(settings.ASSIST_HEADERS),
     accessToken: assistToken,
     remedy: "set ASSIST_TOKEN or run `debate login`",
     fetch,
     clock,
   });
-  const access: Readonly<Record<string, Access>> = {
-    ...Object.fromEntries(
-      Object.entries(settings.MODEL_PROVIDERS).map(([name, { protocol, base_url, ...given }]) => {
-        const { key_variable: variable, key_header: keyHeader, api_version: apiVersion } = given;
-        const tokens = variable === undefined
-          ? NO_TOKEN
-          : fixedToken(variable, settings.MODEL_KEYS[variable] ?? "");
-        return [name, {
-          protocol,
-          baseUrl: base_url,
-          tokens,
-          headers: { ...headers, ...lowered(given.headers) },
-          keyHeader,
-          apiVersion,
-        }];
-      }),
-    ),
-    hub: {
-      protocol: "openai",
-      baseUrl: HUB_BASE_URL,
-      tokens: fixedToken("HUB_TOKEN", HUB_TOKEN),
-      headers,
-    },
-    assist: { protocol: "openai", baseUrl: ASSIST_BASE_URL, tokens: sessions, headers: assistHeaders },
-  };
+  const keys: Readonly<Record<string, string>> = { ...settings.MODEL_KEYS, HUB_TOKEN };
+
+  /** The access to a provider of `providersOf()`. */
+  function reach(provider: string, { protocol, headers, key_variable: key, ...given }: ModelProvider) {
+    const api = APIS[protocol];
+    return {
+      api,
+      baseUrl: given.base_url,
+      tokens: provider === "assist" ? sessions : fixedToken(key, keys[key ?? ""] ?? ""),
+      headers: { ...api.headers, ...ownHeaders(headers) },
+      keyHeader: given.key_header ?? api.keyHeader,
+      apiVersion: given.api_version,
+    };
+  }
 
   /** The access token of `assist`: from the settings, or stored by `debate login`. */
   async function assistToken(): Promise<string | undefined> {
@@ -142,25 +129,23 @@ export function openProviders(settings: Settings, ports: {
     }
   }
 
-  async function list(provider: string): Promise<readonly ListedModel[]> {
+  async function list(provider: string, entry: ModelProvider): Promise<readonly ListedModel[]> {
     const hasAssistToken = provider === "assist" && await assistToken() !== undefined;
-    const { configured } = providerStates(settings, hasAssistToken).find(({ name }) => name === provider) ??
-      {};
-    const reach = access[provider];
+    const state = providerStates(settings, hasAssistToken).find(({ name }) => name === provider);
     // A provider that is not configured has no models, which is not a problem.
-    if (reach === undefined || !configured) return [];
-    const { baseUrl, tokens, protocol, keyHeader = APIS[protocol].keyHeader, apiVersion } = reach;
+    if (!state?.configured) return [];
+    const { baseUrl, tokens, headers, keyHeader, apiVersion } = reach(provider, entry);
     const token = await tokens.token(new AbortController().signal);
-    const limit = protocol === "anthropic" ? `${MAX_MODELS}` : undefined;
+    const limit = entry.protocol === "anthropic" ? `${MAX_MODELS}` : undefined;
     const urls = [below(baseUrl, "models", { limit, "api-version": apiVersion })];
     // Some providers do not list their models below the base URL of their completions.
     if (provider === "hub") urls.push(new URL("/v1/models", baseUrl).href);
-    const sent = { ...APIS[protocol].headers, ...reach.headers, ...tokenHeaders(token, keyHeader) };
+    const sent = { ...headers, ...tokenHeaders(token, keyHeader) };
     return await fetchModels({ provider, urls, headers: sent, fetch, clock });
   }
 
   const sources: ModelSources = {
-    ...Object.fromEntries(Object.keys(access).map((name) => [name, () => list(name)])),
+    ...Object.fromEntries(Object.entries(providers).map(([name, entry]) => [name, () => list(name, entry)])),
     async replay() {
       const names = await listScenarios(REPLAY_DIR);
       return names.map((name) => (
@@ -175,6 +160,7 @@ export function openProviders(settings: Settings, ports: {
     assistToken,
     catalogue,
     deviceFlows: deviceFlows({
+      missing: missingForLogin(settings),
       deviceCodeUrl: settings.ASSIST_DEVICE_CODE_URL,
       tokenUrl: settings.ASSIST_DEVICE_TOKEN_URL,
       clientId: settings.ASSIST_CLIENT_ID,
@@ -189,24 +175,30 @@ export function openProviders(settings: Settings, ports: {
     }),
     /** Opens a model by its ID. Each run opens its models, because a scripted model remembers its replies. */
     async model(id: string): Promise<Model> {
-      const { provider, name } = parseModelId(id, Object.keys(settings.MODEL_PROVIDERS));
-      if (provider === "replay") {
+      const names = Object.keys(settings.MODEL_PROVIDERS);
+      const parts = splitModelId(id, names);
+      if (parts === undefined) {
+        const text = `Cannot use model ${JSON.stringify(id.slice(0, 100))}: it ${describeModelIds(names)}`;
+        throw new AppError("invalid_request", text);
+      }
+      const { provider, name } = parts;
+      const entry = providers[provider];
+      if (entry === undefined) {
         return replayModel({ id, scenario: await loadScenario(name, REPLAY_DIR), clock, pieceDelayMs });
       }
-      const reach = access[provider];
-      if (reach === undefined || reach.baseUrl === "") {
-        const variable = `${provider.toUpperCase()}_BASE_URL`;
-        const text = `Model ${JSON.stringify(id)} gave no reply: its provider has no URL; set ${variable}`;
-        return { id, complete: () => Promise.reject(new ModelError("auth", text)) };
+      if (entry.base_url === "") {
+        const why = `its provider has no URL; set ${urlVariable(provider)}`;
+        const error = new ModelError("auth", `Model ${JSON.stringify(id)} gave no reply: ${why}`);
+        return { id, complete: () => Promise.reject(error) };
       }
       if (!refusals.has(id) && refusals.size >= MAX_REMEMBERED) refusals.clear();
       const refused = refusals.get(id) ?? new Set();
       refusals.set(id, refused);
       return openAiChat({
-        ...reach,
+        ...reach(provider, entry),
+        ...(provider === "assist" && speaksResponses(name) && { api: RESPONSES }),
         id,
         name,
-        api: provider === "assist" && speaksResponses(name) ? RESPONSES : APIS[reach.protocol],
         refused,
         fetch,
         clock,
@@ -220,8 +212,9 @@ export function openProviders(settings: Settings, ports: {
   };
 }
 
-function lowered(headers: Readonly<Record<string, string>>) {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+function ownHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const lowered = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+  return { "user-agent": USER_AGENT, ...Object.fromEntries(lowered) };
 }
 
 interface ListedModel {
@@ -298,19 +291,6 @@ export function modelCatalogue(sources: ModelSources, clock: Clock) {
 const MAX_MODELS = 1000;
 const NOT_FOR_CHAT = /embedding|trajectory-compaction/i;
 
-const entryShape = z.looseObject({
-  id: z.string().regex(/^[\x21-\x7e]{1,200}$/),
-  display_name: z.string().min(1).max(200).optional().catch(undefined),
-  name: z.string().min(1).max(200).optional().catch(undefined),
-});
-
-const entries = z.array(z.unknown());
-const answerShape = z.union([
-  entries,
-  z.looseObject({ data: entries }).transform(({ data }) => data),
-  z.looseObject({ models: entries }).transform(({ models }) => models),
-]);
-
 /** Tries the URLs in order until the provider knows one. */
 export async function fetchModels({ provider, urls, ...request }: {
   readonly provider: string;
@@ -324,13 +304,15 @@ export async function fetchModels({ provider, urls, ...request }: {
     const answer = await exchangeJson({ ...request, url });
     status = answer.status;
     if (status === 404) continue;
-    const list = answerShape.safeParse(answer.body).data;
+    const { data, models } = fieldsOf(answer.body);
+    const list = [answer.body, data, models].find(Array.isArray);
     if (status !== 200 || list === undefined) break;
-    return list.slice(0, MAX_MODELS).flatMap((value) => {
-      const entry = entryShape.safeParse(value).data;
-      if (entry === undefined || NOT_FOR_CHAT.test(entry.id)) return [];
-      const { id, display_name, name } = entry;
-      return [{ id: `${provider}/${id}`, name: display_name ?? name ?? id, provider }];
+    return fieldsIn(list.slice(0, MAX_MODELS)).flatMap((entry) => {
+      const id = textOf(entry.id);
+      if (!/^[\x21-\x7e]{1,200}$/.test(id) || NOT_FOR_CHAT.test(id)) return [];
+      const names = [textOf(entry.display_name), textOf(entry.name)];
+      const name = names.find(({ length }) => length > 0 && length <= 200) ?? id;
+      return [{ id: `${provider}/${id}`, name, provider }];
     });
   }
   throw new ModelError("server", `the provider does not list its models (HTTP ${status})`);

@@ -1,4 +1,4 @@
-import * as z from "@zod/zod";
+import { fieldsIn, fieldsOf, isObject, type JsonObject, textOf } from "../engine/graph/text.ts";
 import type { ChatMessage } from "../engine/ports.ts";
 import { providerFailure } from "./chat.ts";
 import { type ChatApi, optionsOf, readableArguments } from "./chat_completions.ts";
@@ -39,105 +39,65 @@ function inputItems(message: ChatMessage): readonly object[] {
   return content === "" && calls.length > 0 ? calls : [{ role, content }, ...calls];
 }
 
-const contentPart = z.looseObject({ text: z.string().catch(""), refusal: z.string().catch("") });
-
-/** Other items, such as thoughts, are not part of the reply. */
-const itemShape = z.discriminatedUnion("type", [
-  z.looseObject({
-    type: z.literal("function_call"),
-    call_id: z.string().catch(""),
-    name: z.string().catch(""),
-    arguments: z.unknown(),
-  }),
-  z.looseObject({ type: z.literal("message"), content: z.array(z.unknown()).catch([]) }),
-]);
-
-const responseShape = z.looseObject({
-  output: z.array(z.unknown()).catch([]),
-  incomplete_details: z.looseObject({ reason: z.string().catch("") }).optional().catch(undefined),
-  error: z.looseObject({ code: z.string().catch("") }).optional().catch(undefined),
-  usage: z.record(z.string(), z.unknown()).optional().catch(undefined),
-});
-
-const eventShape = z.looseObject({
-  type: z.string(),
-  delta: z.string().catch(""),
-  code: z.string().catch(""),
-  item: z.unknown().optional(),
-  response: responseShape.optional().catch(undefined),
-});
-
-const wholeShape = z.looseObject({ object: z.literal("response"), status: z.string() });
-
 function responsesReader() {
   let hasText = false;
   let callCount = 0;
 
-  function end(type: string, { output, usage, incomplete_details }: z.infer<typeof responseShape>) {
-    const isFiltered = incomplete_details?.reason === "content_filter";
+  function end(type: string, response: JsonObject) {
+    const { output, incomplete_details, usage } = response;
+    const { input_tokens, output_tokens, total_tokens } = fieldsOf(usage);
+    const isFiltered = fieldsOf(incomplete_details).reason === "content_filter";
     // Some providers send only the complete response.
     const delta = {
-      content: hasText ? "" : textOf(output),
+      content: hasText ? "" : messageText(output),
       tool_calls: callCount > 0 ? [] : callsIn(output),
     };
-    const reason = type === "response.completed" ? "stop" : isFiltered ? "content_filter" : "length";
-    return {
-      ...toChunk({ delta, finish_reason: reason }),
-      ...(usage !== undefined && {
-        usage: {
-          prompt_tokens: usage.input_tokens,
-          completion_tokens: usage.output_tokens,
-          total_tokens: usage.total_tokens,
-        },
-      }),
-    };
+    const finish_reason = type === "response.completed" ? "stop" : isFiltered ? "content_filter" : "length";
+    const counts = { prompt_tokens: input_tokens, completion_tokens: output_tokens, total_tokens };
+    return { ...toChunk({ delta, finish_reason }), ...(isObject(usage) && { usage: counts }) };
   }
 
-  function callsIn(items: readonly unknown[]) {
-    return itemsOf(items).flatMap((item) => {
-      if (item.type !== "function_call") return [];
+  /** Other items, such as thoughts, are not part of the reply. */
+  function callsIn(items: unknown) {
+    return fieldsIn(items).filter(({ type }) => type === "function_call").map((item) => {
       const { call_id: id, name, arguments: text } = item;
       // Each call is complete. Its index distinguishes calls with the same ID.
-      return [{ index: callCount++, id, function: { name, arguments: text } }];
+      return { index: callCount++, id, function: { name, arguments: text } };
     });
   }
 
   /** The chunk for an event or a complete response; `undefined` if it adds nothing. */
   return (value: unknown): unknown => {
-    const whole = wholeShape.safeParse(value).data;
-    const event = whole === undefined
-      ? eventShape.safeParse(value).data
-      : eventShape.parse({ type: `response.${whole.status}`, response: whole });
-    switch (event?.type) {
+    const given = fieldsOf(value);
+    const isWhole = given.object === "response";
+    const { type, delta, item, code, response } = isWhole
+      ? { type: `response.${textOf(given.status)}`, response: given }
+      : given;
+    switch (type) {
       case "response.output_text.delta":
       case "response.refusal.delta":
         hasText = true;
-        return toChunk({ delta: { content: event.delta } });
+        return toChunk({ delta: { content: delta } });
       case "response.output_item.done":
         // The last event of a call contains all arguments.
-        return toChunk({ delta: { tool_calls: callsIn([event.item]) } });
+        return toChunk({ delta: { tool_calls: callsIn([item]) } });
       case "response.completed":
       case "response.incomplete":
-        return end(event.type, event.response ?? { output: [] });
+        return end(type, fieldsOf(response));
       case "response.failed":
       case "response.cancelled":
       case "error":
-        throw providerFailure(event.response?.error?.code ?? event.code);
+        throw providerFailure(textOf(fieldsOf(fieldsOf(response).error).code) || textOf(code));
     }
     return undefined;
   };
 }
 
-function toChunk(choice: Readonly<Record<string, unknown>>) {
+function toChunk(choice: JsonObject) {
   return { choices: [{ index: 0, ...choice }] };
 }
 
-function itemsOf(items: readonly unknown[]): readonly z.infer<typeof itemShape>[] {
-  return items.flatMap((item) => itemShape.safeParse(item).data ?? []);
-}
-
-function textOf(output: readonly unknown[]): string {
-  const parts = itemsOf(output).flatMap((item) => item.type === "message" ? item.content : [])
-    .flatMap((part) => contentPart.safeParse(part).data ?? []);
-  return parts.map(({ text, refusal }) => text + refusal).join("");
+function messageText(output: unknown): string {
+  const parts = fieldsIn(output).flatMap(({ type, content }) => type === "message" ? fieldsIn(content) : []);
+  return parts.map(({ text, refusal }) => textOf(text) + textOf(refusal)).join("");
 }

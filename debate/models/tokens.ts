@@ -16,25 +16,18 @@ export interface TokenSource {
   readonly remedy: string;
 }
 
-/** For a provider without a token, such as a model server on this machine. */
-export const NO_TOKEN: TokenSource = {
-  token: () => Promise.resolve(""),
-  refused: () => false,
-  remedy: "its entry in MODEL_PROVIDERS has no key_variable",
-};
-
 /** The headers that carry a token. */
 export function tokenHeaders(token: string, header: string): Readonly<Record<string, string>> {
   if (token === "") return {};
   return { [header]: header.toLowerCase() === "authorization" ? `Bearer ${token}` : token };
 }
 
-/** The unchanged token of a variable. Empty: there is no token. */
-export function fixedToken(variable: string, token: string): TokenSource {
+/** The unchanged token of a variable. Empty: the token is missing. Without a variable, no token is sent. */
+export function fixedToken(variable: string | undefined, token: string): TokenSource {
   return {
-    token: () => new Promise((resolve) => resolve(checkToken(variable, token))),
+    token: () => new Promise((resolve) => resolve(variable === undefined ? "" : checkToken(variable, token))),
     refused: () => false,
-    remedy: `check ${variable}`,
+    remedy: variable === undefined ? "set its key_variable in MODEL_PROVIDERS" : `check ${variable}`,
   };
 }
 

@@ -163,7 +163,7 @@ Deno.test.each([
       entry: { a: { base_url: "http://h/v1" } },
       says: /MODEL_ALLOW_HTTP=true/,
     },
-    { name: "a password", entry: { a: { base_url: "https://u:p@h/v1" } }, says: /without user name/ },
+    { name: "a password", entry: { a: { base_url: "https://u:p@h/v1" } }, says: /without @/ },
     { name: "a protocol that does not exist", entry: { a: { protocol: "x" } }, says: /a\.protocol: must be/ },
   ].map(({ name, entry, says }) => (
     { name: `a provider with ${name}`, env: { MODEL_PROVIDERS: JSON.stringify(entry) }, says }

@@ -19,6 +19,7 @@ export function modelOf(answers: readonly Answer[], options: Partial<OpenAiChatO
     api: CHAT_COMPLETIONS,
     tokens: fixedToken("HUB_TOKEN", "secret-token"),
     headers: { "user-agent": "debate" },
+    keyHeader: "authorization",
     refused: new Set(),
     fetch: async (input, init) => {
       const request = new Request(input, init);

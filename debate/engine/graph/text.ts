@@ -43,7 +43,7 @@ export function decodeText(bytes: Uint8Array, isCut = false): string | undefined
 const MAX_FALSE_STARTS = 16;
 const MAX_OBJECTS = 64;
 
-type JsonObject = Readonly<Record<string, unknown>>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * The JSON objects of a text in this order: objects in fences, all outermost objects, everything from the first to the
@@ -110,6 +110,11 @@ export function isObject(value: unknown): value is JsonObject {
 
 export function fieldsOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
+}
+
+/** The fields of each entry of a list. */
+export function fieldsIn(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.map(fieldsOf) : [];
 }
 
 export function textOf(value: unknown): string {
