@@ -37,6 +37,16 @@ Deno.test("serveFlags() allows the paths of the settings, and no programs withou
   assert.ok(!flagsOf({ ENABLED_TOOLS: "http_get" }, true).some((flag) => flag.startsWith("--allow-run")));
 });
 
+Deno.test("serveFlags() allows exactly the key variables of MODEL_PROVIDERS", () => {
+  const keysOf = (env: Readonly<Record<string, string>>) =>
+    flagsOf(env).find((flag) => flag.startsWith("--allow-env="))?.match(/\w+_API_KEY|MODEL_KEY_\W*\w*/g) ??
+      [];
+  const entry = (key_variable: string) => ({ base_url: "https://m.example", key_variable });
+  assert.deepEqual(keysOf({}), []);
+  const MODEL_PROVIDERS = JSON.stringify({ a: entry("OPENAI_API_KEY"), b: entry("MODEL_KEY_B") });
+  assert.deepEqual(keysOf({ MODEL_PROVIDERS }), ["OPENAI_API_KEY", "MODEL_KEY_B"]);
+});
+
 Deno.test("serveFlags() rejects a path with a comma", () => {
   assert.throws(() => flagsOf({ DATA_DIR: "/srv/runs,/etc" }), {
     code: "invalid_config",

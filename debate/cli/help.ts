@@ -8,10 +8,12 @@ With your models:
   debate --file incident.md --template errors --language es
   debate serve
 
-A model is <provider>/<name>. hub/<name> needs HUB_TOKEN and HUB_BASE_URL.
-assist/<name> needs ASSIST_BASE_URL and ASSIST_TOKEN, or debate login. Both
-providers speak the chat completions protocol. Settings are environment
-variables or lines of .env: see docs/reference/configuration-debate.md.
+A model is <provider>/<name>. To add the provider "openai" (others: see
+docs/guides/providers.md), write to .env:
+  MODEL_PROVIDERS='{"openai": {"base_url": "https://api.openai.com/v1",
+    "key_variable": "OPENAI_API_KEY"}}'
+Settings are environment variables or lines of .env:
+see docs/reference/configuration-debate.md.
 
 Exit codes: 0 success, 1 failure, 2 usage or configuration error, 130 stopped.
 `;
@@ -20,6 +22,7 @@ export const RUN_EXAMPLES = `
 Examples:
   debate run "Orders get lost between shop and stock" --base-context systems.md
   debate run --file incident.md --project . --include "src/orders/**"
+  debate run "Disk full on db1" --model openai/gpt-4.1
   debate run "Disk full on db1" --json > run.json
 
 The result is written to standard output, progress to standard error. Tools

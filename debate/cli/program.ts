@@ -136,6 +136,9 @@ function addRun(program: Command): Command {
       options.countOf(1, 10_000_000),
       12_000,
     )
+    .option("--model <provider/name>", "model of all roles (default: DIAGNOSTIC_MODEL, …)", once)
+    .option("--skeptic-model <provider/name>", "model of the skeptic (default: --model)", once)
+    .option("--moderator-model <provider/name>", "model of the moderator (default: --model)", once)
     .option("--template <name>", "prompt template (default: PROMPT_TEMPLATE)", once)
     .option("--language <code>", "template language (default: PROMPT_LANGUAGE)", once)
     .addOption(new Option("--mode <mode>", "kind of debate (default: DEBATE_MODE)").choices(RUN_MODES))

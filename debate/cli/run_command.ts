@@ -33,6 +33,9 @@ export interface RunFlags {
   readonly include?: readonly string[];
   readonly maxFiles: number;
   readonly maxCharsPerFile: number;
+  readonly model?: string;
+  readonly skepticModel?: string;
+  readonly moderatorModel?: string;
   readonly template?: string;
   readonly language?: string;
   readonly mode?: string;
@@ -48,6 +51,9 @@ export async function runCommand(
   environment: Environment,
 ): Promise<ExitCode> {
   const settings = await world.readSettings(environment, {
+    DIAGNOSTIC_MODEL: flags.model,
+    SKEPTIC_MODEL: flags.skepticModel ?? flags.model,
+    MODERATOR_MODEL: flags.moderatorModel ?? flags.model,
     PROMPT_TEMPLATE: flags.template,
     PROMPT_LANGUAGE: flags.language,
     DEBATE_MODE: flags.mode,

@@ -91,6 +91,13 @@ Deno.test.each([
     calls: [{ id: "c", name: "a", arguments: '{"url":"x"}' }],
   },
   {
+    name: "a signature, which the provider requires back",
+    chunks: [
+      call({ index: 0, id: "c", function: { name: "a", arguments: "{}" }, extra_content: { google: "s" } }),
+    ],
+    calls: [{ id: "c", name: "a", arguments: "{}", extra: { google: "s" } }],
+  },
+  {
     name: "a very large index",
     chunks: [call({ index: 1e9, id: "c", function: { name: "a", arguments: "{}" } })],
     calls: [{ id: "c", name: "a", arguments: "{}" }],
@@ -191,6 +198,10 @@ Deno.test.each([
   {
     name: "an endless number of calls",
     piece: (index: number) => call({ index, id: `c${index}`, function: { name: "a", arguments: "{}" } }),
+  },
+  {
+    name: "endless signatures",
+    piece: () => call({ index: 0, id: "c", function: {}, extra_content: { s: "x".repeat(10_000) } }),
   },
   {
     name: "endless arguments",

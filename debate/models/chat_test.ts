@@ -147,6 +147,7 @@ Deno.test.each([
   },
   { name: "another secret", body: { message: "password=hunter2hunter2" }, quote: "password=[REDACTED]" },
   { name: "a long text", body: { message: "x".repeat(1000) }, quote: "x".repeat(300) },
+  { name: "a list of one error", body: [{ error: { code: 403, message: "blocked" } }], quote: "blocked" },
 ])("OpenAiChat quotes one line of the provider for $name", async ({ body, quote }) => {
   const { model } = modelOf([() => json(body, { status: 403 })]);
   const { message } = await failureOf(model.complete(requestOf()));
@@ -295,7 +296,7 @@ Deno.test("CHAT_COMPLETIONS.body() uses the roles of the protocol", () => {
       {
         role: "assistant",
         content: "",
-        toolCalls: [{ id: "c1", name: "http_get", arguments: '{"url":"x"}' }],
+        toolCalls: [{ id: "c1", name: "http_get", arguments: '{"url":"x"}', extra: { google: "s" } }],
       },
       { role: "tool", content: "200 OK", toolCallId: "c1" },
       { role: "assistant", content: "Because." },
@@ -307,7 +308,12 @@ Deno.test("CHAT_COMPLETIONS.body() uses the roles of the protocol", () => {
     {
       role: "assistant",
       content: null,
-      tool_calls: [{ id: "c1", type: "function", function: { name: "http_get", arguments: '{"url":"x"}' } }],
+      tool_calls: [{
+        id: "c1",
+        type: "function",
+        function: { name: "http_get", arguments: '{"url":"x"}' },
+        extra_content: { google: "s" },
+      }],
     },
     { role: "tool", content: "200 OK", tool_call_id: "c1" },
     { role: "assistant", content: "Because." },

@@ -169,6 +169,8 @@ Deno.test("debate rejects invalid cases with exit code 2 and a JSON error", () =
     assert.match(message, /case 1: needs either "run" or "run_file"$/);
   }));
 
+const MINE = '{"mine": {"base_url": "http://127.0.0.1:9/v1", "key_variable": "MODEL_KEY_MINE"}}';
+
 Deno.test.each([
   { name: "no URL", env: {}, reason: /its provider has no URL; set ASSIST_BASE_URL/ },
   {
@@ -176,11 +178,23 @@ Deno.test.each([
     env: { ASSIST_BASE_URL: "http://127.0.0.1:9" },
     reason: /set ASSIST_TOKEN or run `debate login`/,
   },
+  {
+    name: "no key",
+    env: { MODEL_PROVIDERS: MINE, DIAGNOSTIC_MODEL: "mine/m" },
+    reason: /there is no access token; set MODEL_KEY_MINE/,
+  },
+  {
+    name: "no server",
+    args: ["--model", "mine/m", "--skeptic-model", "mine/n"],
+    env: { MODEL_PROVIDERS: MINE, MODEL_KEY_MINE: "k" },
+    reason:
+      /Diagnostic +mine\/m\nSkeptic +mine\/n\nModerator +mine\/m\n[^]*"mine\/m" gave no reply: .*reached/,
+  },
 ])(
   "debate with $name for its model fails with exit code 1 and names the setting",
-  ({ env, reason }) =>
+  ({ env, reason, args = [] }) =>
     inFolder(async (folder) => {
-      const { code, out, err } = await debate(["The API is slow"], folder, env);
+      const { code, out, err } = await debate(["The API is slow", ...args], folder, env);
       assert.match(err, reason);
       assert.deepEqual([code, out], [1, ""]);
     }),
