@@ -8,12 +8,11 @@ With your models:
   debate --file incident.md --template errors --language es
   debate serve
 
-A model is <provider>/<name>. To add the provider "openai" (others: see
-docs/guides/providers.md), write to .env:
+A model is <provider>/<name>. To add a provider, such as openai, write to .env:
   MODEL_PROVIDERS='{"openai": {"base_url": "https://api.openai.com/v1",
     "key_variable": "OPENAI_API_KEY"}}'
-Settings are environment variables or lines of .env:
-see docs/reference/configuration-debate.md.
+docs/guides/providers.md has other providers. Settings are environment
+variables or lines of .env: see docs/reference/configuration-debate.md.
 
 Exit codes: 0 success, 1 failure, 2 usage or configuration error, 130 stopped.
 `;

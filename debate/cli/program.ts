@@ -137,8 +137,8 @@ function addRun(program: Command): Command {
       12_000,
     )
     .option("--model <provider/name>", "model of all roles (default: DIAGNOSTIC_MODEL, …)", once)
-    .option("--skeptic-model <provider/name>", "model of the skeptic (default: --model)", once)
-    .option("--moderator-model <provider/name>", "model of the moderator (default: --model)", once)
+    .option("--skeptic-model <provider/name>", "model of the skeptic, if it is not --model", once)
+    .option("--moderator-model <provider/name>", "model of the moderator, if it is not --model", once)
     .option("--template <name>", "prompt template (default: PROMPT_TEMPLATE)", once)
     .option("--language <code>", "template language (default: PROMPT_LANGUAGE)", once)
     .addOption(new Option("--mode <mode>", "kind of debate (default: DEBATE_MODE)").choices(RUN_MODES))

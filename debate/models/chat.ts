@@ -1,8 +1,7 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { collectBytes, cutText } from "@gateway/shared/text";
-import * as z from "@zod/zod";
 import { createContextRedactor } from "../context/redact_context.ts";
-import { fieldsOf, oneLine, parseJson, textOf } from "../engine/graph/text.ts";
+import { fieldsOf, isObject, oneLine, parseJson, textOf } from "../engine/graph/text.ts";
 import type { Model, ModelErrorKind, ModelReply, ModelRequest } from "../engine/ports.ts";
 import { ModelError } from "../engine/ports.ts";
 import { type ChatApi, REFUSABLE, type Refusable, ReplyAssembler, sendsEffort } from "./chat_completions.ts";
@@ -262,17 +261,19 @@ async function readText(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   return new TextDecoder().decode(await collectBytes(chunks, MAX_BYTES));
 }
 
-const word = z.string().catch("");
-const errorShape = z.object({
-  error: z.looseObject({ code: word, type: word, param: word, message: word }),
-});
+function errorIn(value: unknown) {
+  const { error } = fieldsOf(value);
+  if (!isObject(error)) return undefined;
+  const [code, type, param, message] = [error.code, error.type, error.param, error.message].map(textOf);
+  return { code: code || type || "", param: param ?? "", message: message ?? "" };
+}
 
 function readEvent(data: string): unknown {
   const event = parseJson(data);
   if (event === undefined) throw fail("bad_reply", NO_COMPLETION, { mayRetry: true });
-  const failed = errorShape.safeParse(event).data;
+  const failed = errorIn(event);
   if (failed === undefined) return event;
-  throw providerFailure(failed.error.code || failed.error.type);
+  throw providerFailure(failed.code);
 }
 
 export function providerFailure(code: string): ModelError {
@@ -300,8 +301,8 @@ function failureOf(response: Response, text: string, now: number): ChatFailure {
   const { status, headers } = response;
   // Gemini sends a list with one error.
   const [body] = [parseJson(text)].flat();
-  const error = errorShape.safeParse(body).data?.error ?? { code: "", type: "", param: "", message: text };
-  const label = labelOf(error.code || error.type, `HTTP ${status}`);
+  const error = errorIn(body) ?? { code: "", param: "", message: text };
+  const label = labelOf(error.code, `HTTP ${status}`);
   const pause = retryAfterMs(headers, now);
   if (status === 429) {
     if (error.code === "insufficient_quota") return fail("rate", `the quota is used up${label}`);
@@ -359,18 +360,14 @@ const OTHER_NAMES: Readonly<Record<string, Refusable>> = {
   max_output_tokens: "max_tokens",
 };
 
-/** Words of errors without `param`. Anthropic writes "This model does not support the effort parameter". */
-const OTHER_WORDS: readonly (readonly [words: RegExp, option: Refusable])[] = [
-  [/max_(?:completion|output)_tokens/, "max_tokens"],
-  [/output_config\.format|output[ _]format/, "response_format"],
-  [/effort/, "reasoning_effort"],
-];
-
 function refusedOption({ param, message }: { readonly param: string; readonly message: string }) {
   const named = OTHER_NAMES[param] ?? param;
+  // Anthropic names no parameter: "This model does not support the effort parameter".
+  const words = message.replace(/max_(?:completion|output)_tokens/g, "max_tokens")
+    .replace(/output_config\.format|output[ _]format/g, "response_format")
+    .replace(/\beffort\b/g, "reasoning_effort");
   return REFUSABLE.find((option) => named === option || named.startsWith(`${option}.`)) ??
-    REFUSABLE.find((option) => message.includes(option)) ??
-    OTHER_WORDS.find(([words]) => words.test(message))?.[1];
+    REFUSABLE.find((option) => words.includes(option));
 }
 
 function retryAfterMs(headers: Headers, now: number): number | undefined {

@@ -9,7 +9,6 @@ export interface ChatApi {
   readonly path: string;
   /** The header of the token, unless the provider has another one. */
   readonly keyHeader: string;
-  readonly headers?: Readonly<Record<string, string>>;
   body(request: ModelRequest, model: ChatModel): object;
   /** Creates a reader for one answer. It turns each event, or the whole answer, into a chunk of a chat completion. */
   createReader(): (part: unknown) => unknown;
@@ -194,7 +193,7 @@ export class ReplyAssembler {
     const [id, name] = [textOf(given), textOf(called.name)];
     const text = isObject(called.arguments) ? JSON.stringify(called.arguments) : textOf(called.arguments);
     const open = this.#openCall(id, countOf(index), name);
-    // Gemini rejects a call without the signature that came with it.
+    // Gemini and Anthropic reject a call without the signature that came with it.
     if (isObject(extra_content)) {
       open.extra = extra_content;
       this.#argumentsLength += JSON.stringify(extra_content).length;

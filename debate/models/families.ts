@@ -17,9 +17,9 @@ export function speaksResponses(name: string): boolean {
   return segmentsOf(name).includes("-gpt-5-5-");
 }
 
-/** The o series and gpt-5. Names are compared by whole segments, so `gpt-4o` is not `o4`. */
+/** The o series, and gpt-5 and later. Names are compared by whole segments, so `gpt-4o` is not `o4`. */
 function isReasoner(name: string): boolean {
-  return /-(?:o[134]|gpt-5)-/.test(segmentsOf(name));
+  return /-(?:o[134]|gpt-[5-9])-/.test(segmentsOf(name));
 }
 
 /** Sonnet and Opus from version 4 on, and Sonnet 3.7, with the version on either side of the word. */

@@ -9,7 +9,6 @@ const LEAST_LIMIT = 4096;
 export const MESSAGES = {
   path: "messages",
   keyHeader: "x-api-key",
-  headers: { "anthropic-version": "2023-06-01" },
   body(request, model) {
     const { effort, schema, tools, limit, common } = optionsOf(request, model);
     const { tool_choice: type, ...rest } = common;
@@ -50,11 +49,14 @@ function turnsOf(messages: readonly ChatMessage[]) {
 
 function blocksOf({ role, content, toolCalls = [], toolCallId = "" }: ChatMessage): object[] {
   if (role === "tool") return [{ type: "tool_result", tool_use_id: toolCallId, content }];
-  const calls = toolCalls.map(({ id, name, arguments: text }) => (
-    { type: "tool_use", id, name, input: parseJson(readableArguments(text)) }
-  ));
   // Anthropic rejects texts without content.
-  return content.trim() === "" ? calls : [{ type: "text", text: content }, ...calls];
+  const texts = content.trim() === "" ? [] : [{ type: "text", text: content }];
+  if (toolCalls.length === 0) return texts;
+  return toolCalls.flatMap(({ id, name, arguments: text, extra }, index) => [
+    ...fieldsIn(extra?.thoughts),
+    ...(index === 0 ? texts : []),
+    { type: "tool_use", id, name, input: parseJson(readableArguments(text)) },
+  ]);
 }
 
 const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
@@ -63,19 +65,20 @@ const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
   ["refusal", "content_filter"],
 ]);
 
+const INPUT_COUNTS = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+
 function messagesReader() {
   let prompt_tokens = 0;
+  /** The thoughts before the next call. Anthropic requires them back, unchanged, with the call. */
+  const thoughts: Record<string, unknown>[] = [];
 
   function toChunk(delta: object, { usage, stop_reason: reason }: JsonObject = {}) {
-    const { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } = fieldsOf(
-      usage,
-    );
-    const input = [input_tokens, cache_creation_input_tokens, cache_read_input_tokens];
-    prompt_tokens = input.reduce<number>((sum, each) => sum + (Number(each) || 0), 0) || prompt_tokens;
+    const counts = fieldsOf(usage);
+    prompt_tokens = INPUT_COUNTS.reduce((sum, name) => sum + (Number(counts[name]) || 0), 0) || prompt_tokens;
     const finish_reason = textOf(reason) === "" ? null : FINISH_REASONS.get(reason) ?? "stop";
     return {
       choices: [{ index: 0, delta, finish_reason }],
-      ...(isObject(usage) && { usage: { prompt_tokens, completion_tokens: output_tokens } }),
+      ...(isObject(usage) && { usage: { prompt_tokens, completion_tokens: counts.output_tokens } }),
     };
   }
 
@@ -85,14 +88,18 @@ function messagesReader() {
     const delta = fieldsOf(part.delta);
     switch (type) {
       case "message":
-        return toChunk(deltaOf(content), part);
+        return toChunk(deltaOf(content, thoughts), part);
       case "message_start":
         return toChunk({}, fieldsOf(message));
       case "message_delta":
         return toChunk({}, { ...part, ...delta });
       case "content_block_start":
-        return toChunk(deltaOf([content_block], index));
+        return toChunk(deltaOf([content_block], thoughts, index));
       case "content_block_delta":
+        for (const key of ["thinking", "signature"]) {
+          const thought = delta.type === `${key}_delta` ? thoughts.at(-1) : undefined;
+          if (thought !== undefined) thought[key] = textOf(thought[key]) + textOf(delta[key]);
+        }
         return delta.partial_json === undefined
           ? toChunk({ content: delta.text })
           : toChunk({ tool_calls: [{ index, function: { arguments: delta.partial_json } }] });
@@ -102,13 +109,20 @@ function messagesReader() {
 }
 
 /** The reply that blocks contain. `first` is the index of the first block. */
-function deltaOf(content: unknown, first: unknown = 0) {
+function deltaOf(content: unknown, thoughts: Record<string, unknown>[], first: unknown = 0) {
   const blocks = fieldsIn(content);
-  const tool_calls = blocks.flatMap(({ type, id, name, input }, index) => {
+  const tool_calls = blocks.flatMap((block, index) => {
+    const { type, id, name, input } = block;
+    if (type === "thinking" || type === "redacted_thinking") thoughts.push({ ...block });
     if (type !== "tool_use") return [];
     // In a stream, the input begins as an empty object, and its JSON follows in pieces.
     const isEmpty = Object.keys(fieldsOf(input)).length === 0;
-    return [{ index: Number(first) + index, id, function: { name, arguments: isEmpty ? "" : input } }];
+    return [{
+      index: Number(first) + index,
+      id,
+      function: { name, arguments: isEmpty ? "" : input },
+      ...(thoughts.length > 0 && { extra_content: { thoughts: thoughts.splice(0) } }),
+    }];
   });
   return { content: blocks, tool_calls };
 }

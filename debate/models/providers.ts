@@ -108,13 +108,17 @@ export function openProviders(settings: Settings, ports: {
   /** The access to a provider of `providersOf()`. */
   function reach(provider: string, { protocol, headers, key_variable: key, ...given }: ModelProvider) {
     const api = APIS[protocol];
+    const { api_version: version } = given;
+    const isVersioned = protocol === "anthropic";
+    // Gateways know the first version. Later versions reject `temperature`.
+    const versioned = isVersioned ? { "anthropic-version": version ?? "2023-06-01" } : {};
     return {
       api,
       baseUrl: given.base_url,
       tokens: provider === "assist" ? sessions : fixedToken(key, keys[key ?? ""] ?? ""),
-      headers: { ...api.headers, ...ownHeaders(headers) },
+      headers: { ...versioned, ...ownHeaders(headers) },
       keyHeader: given.key_header ?? api.keyHeader,
-      apiVersion: given.api_version,
+      apiVersion: isVersioned ? undefined : version,
     };
   }
 

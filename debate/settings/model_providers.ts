@@ -17,11 +17,12 @@ export const KEY_VARIABLES: readonly string[] = [
   "VLLM_API_KEY",
 ];
 
-const HEADER = /^[\w-]{1,64}$/;
+const headerName = z.string().regex(/^[\w-]{1,64}$/, "must be the name of a header");
 
-const headerText = z.string().regex(/^[\x20-\x7e]{0,4096}$/, "must be one line of ASCII text");
-
-export const headers = recordOf(headerText, (name) => HEADER.test(name), "the name must be that of a header");
+export const headers: z.ZodType<Readonly<Record<string, string>>> = z.record(
+  headerName,
+  z.string().regex(/^[\x20-\x7e]{0,4096}$/, "must be one line of ASCII text"),
+);
 
 /** A provider in MODEL_PROVIDERS. */
 const provider = z.strictObject({
@@ -32,31 +33,20 @@ const provider = z.strictObject({
     new RegExp(`^(?:${KEY_VARIABLES.join("|").replace("*", "\\w{1,64}")})$`),
     `must be one of ${KEY_VARIABLES.join(", ")}: the permission sets allow no other variables`,
   ).exactOptional(),
-  key_header: z.string().regex(HEADER, "must be the name of a header").exactOptional(),
+  key_header: headerName.exactOptional(),
   headers: headers.default({}),
   api_version: z.string().regex(/^[\w.-]{1,40}$/, "must be a version").exactOptional(),
 });
 
 export type ModelProvider = Readonly<z.infer<typeof provider>>;
 
-export const modelProviders = recordOf(
+export const modelProviders: z.ZodType<Readonly<Record<string, ModelProvider>>> = z.record(
+  z.string().regex(
+    /^(?!(?:hub|assist|replay)$)[a-z][a-z0-9_-]{0,31}$/,
+    `the name must have a-z, 0-9, - and _, and not be ${FIXED.join(", ")}`,
+  ),
   provider,
-  (name) => /^[a-z][a-z0-9_-]{0,31}$/.test(name) && FIXED.every((each) => each !== name),
-  `the name must have a-z, 0-9, - and _, and not be ${FIXED.join(", ")}`,
 );
-
-/** An object whose names are checked. zod reports a wrong name without the reason. */
-function recordOf<T>(
-  value: z.ZodType<T>,
-  isName: (name: string) => boolean,
-  problem: string,
-): z.ZodType<Readonly<Record<string, T>>> {
-  return z.record(z.string(), value).superRefine((given, context) => {
-    for (const name of Object.keys(given)) {
-      if (!isName(name)) context.addIssue({ code: "custom", path: [name], message: problem });
-    }
-  });
-}
 
 export function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && URL.canParse(value);

@@ -20,8 +20,9 @@ import { previewBody } from "./bodies.ts";
 export async function handleSettings(
   { settings, sandboxProblem, providers }: WebPorts,
 ): Promise<Response> {
+  const token = await providers.assistToken().catch(() => undefined);
   return Response.json({
-    providers: providerStates(settings, await hasAssistToken(providers)),
+    providers: providerStates(settings, token !== undefined),
     diagnostic_model: settings.DIAGNOSTIC_MODEL,
     skeptic_model: settings.SKEPTIC_MODEL,
     moderator_model: settings.MODERATOR_MODEL,
@@ -115,10 +116,6 @@ async function answer(ask: () => Promise<DeviceFlowState | undefined>): Promise<
 
 function failed(error: string): Response {
   return Response.json({ status: "error", error, last_error: error });
-}
-
-async function hasAssistToken({ assistToken }: WebPorts["providers"]): Promise<boolean> {
-  return await assistToken().catch(() => undefined) !== undefined;
 }
 
 /** The names of empty settings that the configured models need. */

@@ -48,6 +48,8 @@ function describeValue(issue: z.core.$ZodIssue, found: unknown): string {
       return `must be at least ${issue.minimum}${unit(issue.origin)}, is ${show(size(found))}`;
     case "too_big":
       return `must be at most ${issue.maximum}${unit(issue.origin)}, is ${show(size(found))}`;
+    case "invalid_key":
+      return issue.issues[0]?.message ?? issue.message;
     default:
       return issue.message;
   }

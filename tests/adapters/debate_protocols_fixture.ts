@@ -174,6 +174,8 @@ function itemsOf({ text, calls }: Reply) {
   ];
 }
 
+const THOUGHT = { type: "thinking" as const, thinking: "Let me look.", signature: "c2lnbmVk" };
+
 /** https://platform.claude.com/docs/en/api/messages */
 const messages: Wire = {
   protocol: "anthropic",
@@ -194,7 +196,15 @@ const messages: Wire = {
           input: z.record(z.string(), z.unknown()),
         }),
         z.strictObject({ type: z.literal("tool_result"), tool_use_id: z.string(), content: z.string() }),
-      ])).min(1),
+        z.strictObject({
+          type: z.literal("thinking"),
+          thinking: z.literal(THOUGHT.thinking),
+          signature: z.literal(THOUGHT.signature),
+        }),
+      ])).min(1).refine(
+        (blocks) => blocks[0]?.type === "thinking" || blocks.every(({ type }) => type !== "tool_use"),
+        "a call needs the thoughts before it",
+      ),
     })).refine(
       (turns) => turns.every(({ role }, index) => role === (index % 2 === 0 ? "user" : "assistant")),
       "roles must alternate",
@@ -240,6 +250,14 @@ const messages: Wire = {
     ...blocksOf(reply).flatMap((block, index) => {
       const [start, deltas] = "text" in block
         ? [{ ...block, text: "" }, pieces(block.text).map((text) => ({ type: "text_delta", text }))]
+        : "thinking" in block
+        ? [
+          { ...block, thinking: "", signature: "" },
+          [
+            ...pieces(block.thinking).map((thinking) => ({ type: "thinking_delta", thinking })),
+            { type: "signature_delta", signature: block.signature },
+          ],
+        ]
         : [
           { ...block, input: {} },
           pieces(JSON.stringify(block.input)).map((partial_json) => (
@@ -265,6 +283,7 @@ const messages: Wire = {
 
 function blocksOf({ text, calls }: Reply) {
   return [
+    ...(calls.length > 0 ? [THOUGHT] : []),
     ...(text === "" ? [] : [{ type: "text" as const, text }]),
     ...calls.map(({ id, name, arguments: json }) => (
       { type: "tool_use" as const, id, name, input: JSON.parse(json) }
