@@ -39,7 +39,7 @@ async function errorOf(call: ReturnType<typeof callHub>) {
   return await failureOf(Promise.reject(result.reason));
 }
 
-Deno.test("a model of provider A is called at its base URL, with its token and this program's user agent", async () => {
+Deno.test("a model of hub is called at its base URL, with its token and this program's user agent", async () => {
   const called = callHub(answerYes);
   assert.deepEqual(await replyOf(called), {
     text: "Yes.",
@@ -221,7 +221,7 @@ Deno.test("scenarios of REPLAY_DIR are listed with the built-in ones and take pr
   ]);
 });
 
-/** Provider B: sessions, device flow, models and completions. */
+/** The provider of assist: sessions, device flow, models and completions. */
 const assist: Listener = (call, response, count) => {
   const json = (value: unknown, status = 200) =>
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
@@ -258,7 +258,7 @@ const assistEnv = (url: string) => ({
   ASSIST_HEADERS: '{"X-Team":"ops"}',
 });
 
-Deno.test("provider B: log in, store the token for the owner only, list and call models", async () => {
+Deno.test("assist: log in, store the token for the owner only, list and call models", async () => {
   await using provider = await startProvider(assist);
   await using home = await createFolder();
   using fixture = providersOf(assistEnv(provider.url), home.path);
@@ -282,7 +282,7 @@ Deno.test("provider B: log in, store the token for the owner only, list and call
   assert.equal((await model.complete(requestOf({ onDelta: () => {} }))).text, "Yes.");
   const completion = provider.calls.findLast(({ path }) => path === "/api/chat/completions");
   assert.equal(completion?.headers["x-team"], "ops");
-  const { models, problems } = await providers.catalogue.refresh();
+  const { models, problems } = await providers.catalogue.list();
   assert.deepEqual(problems, []);
   assert.deepEqual(models.map(({ id }) => id), [
     "assist/gpt-4o",

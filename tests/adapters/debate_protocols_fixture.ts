@@ -88,6 +88,7 @@ const chat: Wire = {
     usage: chatUsage,
   }),
   events: ({ text, calls }) => [
+    chunk({ role: "assistant", content: "" }),
     ...pieces(text).map((content) => chunk({ content })),
     ...calls.flatMap(({ id, name, arguments: json }, index) => [
       chunk({ tool_calls: [{ index, id, type: "function", function: { name, arguments: "" } }] }),

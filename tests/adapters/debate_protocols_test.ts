@@ -166,6 +166,11 @@ Deno.test.each([
     path: "/chat/completions?api-version=2024-10-21",
     headers: { "api-key": KEY, authorization: undefined, "x-team": "ops" },
   },
+  {
+    id: "claude/m",
+    path: "/messages",
+    headers: { "x-api-key": KEY, "anthropic-version": "2026-10-21", authorization: undefined },
+  },
 ])("$id is called at $path with its headers", async ({ id, path, headers = {} }) => {
   await using provider = await startProvider((_, response) => void response.writeHead(400).end());
   const { url } = provider;
@@ -180,6 +185,10 @@ Deno.test.each([
         key_header: "api-key",
         api_version: "2024-10-21",
         headers: { "X-Team": "ops" },
+      },
+      claude: {
+        ...{ protocol: "anthropic", base_url: url, key_variable: "OPENAI_API_KEY" },
+        api_version: "2026-10-21",
       },
     }),
   });
