@@ -38,16 +38,11 @@ const APIS: Readonly<Record<Protocol, ChatApi>> = {
 
 /** The providers of the settings. Those with their own variables have the same form as the named ones. */
 function providersOf(settings: Settings): Readonly<Record<string, ModelProvider>> {
-  const { MODEL_PROVIDERS, HUB_BASE_URL, ASSIST_BASE_URL, ASSIST_HEADERS } = settings;
+  const { MODEL_PROVIDERS, HUB_BASE_URL, ASSIST_BASE_URL: base_url, ASSIST_HEADERS: headers } = settings;
   return {
     ...MODEL_PROVIDERS,
     hub: { protocol: "openai", base_url: HUB_BASE_URL, key_variable: "HUB_TOKEN", headers: {} },
-    assist: {
-      protocol: "openai",
-      base_url: ASSIST_BASE_URL,
-      key_variable: "ASSIST_TOKEN",
-      headers: ASSIST_HEADERS,
-    },
+    assist: { protocol: "openai", base_url, key_variable: "ASSIST_TOKEN", headers },
   };
 }
 

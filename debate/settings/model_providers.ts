@@ -26,16 +26,19 @@ export const headers: z.ZodType<Readonly<Record<string, string>>> = z.record(
 
 /** A provider in MODEL_PROVIDERS. */
 const provider = z.strictObject({
-  protocol: z.enum(PROTOCOLS).default("openai"),
-  base_url: z.string().refine(isBaseUrl, "must be an http: or https: URL without @, ? and #"),
+  protocol: z.enum(PROTOCOLS).default("openai").describe("protocol; `openai` is chat completions"),
+  base_url: z.string().refine(isBaseUrl, "must be an http: or https: URL without @, ? and #").describe(
+    "URL above `/chat/completions`, `/responses` or `/messages`",
+  ),
   // The permission sets allow only these variables. A free name could send any secret of the environment.
   key_variable: z.string().regex(
     new RegExp(`^(?:${KEY_VARIABLES.join("|").replace("*", "\\w{1,64}")})$`),
     `must be one of ${KEY_VARIABLES.join(", ")}: the permission sets allow no other variables`,
-  ).exactOptional(),
-  key_header: headerName.exactOptional(),
-  headers: headers.default({}),
-  api_version: z.string().regex(/^[\w.-]{1,40}$/, "must be a version").exactOptional(),
+  ).describe("variable with the key; absent: no key is sent").exactOptional(),
+  key_header: headerName.describe("header for the key").exactOptional(),
+  headers: headers.default({}).describe("further headers, without keys"),
+  api_version: z.string().regex(/^[\w.-]{1,40}$/, "must be a version")
+    .describe("version of the API of Azure or Anthropic").exactOptional(),
 });
 
 export type ModelProvider = Readonly<z.infer<typeof provider>>;
