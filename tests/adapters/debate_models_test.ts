@@ -84,16 +84,12 @@ Deno.test("a call to an unreachable provider fails after its retries", async () 
   assert.equal(fixture.warnings.length, 3);
 });
 
-Deno.test.each([
-  { name: "broken JSON", text: "data: {broken\n\n", kind: "bad_reply" },
-  { name: "binary", text: "\0\x01\x02\xff".repeat(100), kind: "server" },
-  { name: "an event without end", text: `data: ${"x".repeat(40_000_000)}`, kind: "bad_reply" },
-])("a stream with $name is an error", async ({ text, kind }) => {
+Deno.test("a stream of binary data is an error", async () => {
   const error = await errorOf(callHub((_call, response) => {
-    openStream(response, delta("A"), text);
+    openStream(response, delta("A"), "\0\x01\x02\xff".repeat(100));
     response.end();
   }));
-  assert.equal(error.kind, kind);
+  assert.equal(error.kind, "server");
 });
 
 Deno.test("an endless text is truncated, and its connection is closed", async () => {
@@ -112,15 +108,11 @@ Deno.test("an endless text is truncated, and its connection is closed", async ()
   await poll(() => provider.closed.length === 1, { what: "the end of the connection" });
 });
 
-Deno.test.each([
-  { name: "a line", piece: "x".repeat(65_536) },
-  { name: "comments", piece: `: ${"x".repeat(65_536)}\n\n` },
-])("an endless stream of $name is an error, and its connection is closed", async ({ piece }) => {
+Deno.test("an endless stream of comments is an error, and its connection is closed", async () => {
   await using provider = await startProvider((_call, response) => {
     openStream(response);
-    response.write("data: ");
     const flood = () => {
-      while (!response.destroyed && response.write(piece));
+      while (!response.destroyed && response.write(`: ${"x".repeat(65_536)}\n\n`));
       if (!response.destroyed) response.once("drain", flood);
     };
     flood();
