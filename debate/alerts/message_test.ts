@@ -64,12 +64,12 @@ Deno.test.each([
     ],
   },
 ])("answerLines() of $name", ({ record, expected }) => {
-  assert.deepEqual(answerLines(FACTS, record), expected);
+  assert.deepEqual(answerLines(FACTS, record, (text) => text), expected);
 });
 
 Deno.test("answerLines() keeps one line per fact, without invisible characters", () => {
   const hostile = { ...FACTS, title: "a\nCause: b\u202e", severity: "x".repeat(500) };
-  const lines = answerLines(hostile, recordOf("cause", "one\r\ntwo\u2028three"));
+  const lines = answerLines(hostile, recordOf("cause", "one\r\ntwo\u2028three"), (text) => text);
   assert.equal(lines.length, 4);
   assert.doesNotMatch(lines.join(""), /[\r\n\u2028\u202e]/);
   assert.match(lines[0] ?? "", /^a Cause: b\\u\{202e\} \(x{40}…\)/);

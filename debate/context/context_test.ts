@@ -140,6 +140,14 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
   const alerts = { ALERT_SECRET: "of senders", ALERT_ANSWER_URL: "https://chat.example/T0/secret" };
   assert.deepEqual(ownSecrets({ ...empty, ...alerts, DATABASE_URL: "" }), Object.values(alerts));
   assert.deepEqual(ownSecrets({ ...empty, DATABASE_URL: "" }), []);
+  const chat = "https://chat.example/hooks/T0/a%2Ftoken-of-24-letters?sig=0123456789abcdef%3D";
+  const own = createContextRedactor(ownSecrets({ ...empty, DATABASE_URL: "", ALERT_ANSWER_URL: chat }));
+  for (
+    const part of [chat, "/hooks/T0/a%2Ftoken-of-24-letters", "a/token-of-24-letters", "0123456789abcdef="]
+  ) {
+    assert.equal(own(`at ${part} now`).text, "at [REDACTED] now");
+  }
+  assert.equal(own("/hooks/T0 of chat.example").text, "/hooks/T0 of chat.example");
 });
 
 const redactor = createContextRedactor(["correct-horse"]);

@@ -109,6 +109,10 @@ export type RunEvent =
   /** A tool call waits for the operator's approval. */
   | CallFields & {
     readonly type: "tool_approval_request";
+    /** The reason of the tool, if it requires the approval itself. It names host and port of a URL. */
+    readonly need?: string;
+    /** The beginning of the agent's text before the call; absent if there is none. */
+    readonly reason?: string;
   }
   /** The operator decided on a tool call, or the time limit passed. */
   | {

@@ -49,6 +49,10 @@ export interface DebateSetup extends DebateTask {
 export interface ApprovalCall extends Pick<ToolLogEntry, "call_id" | "tool_name" | "args"> {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
+  /** The result of {@linkcode Tool.needOf}. */
+  readonly need: string | undefined;
+  /** The text of the agent before the call; may be empty. */
+  readonly reason: string;
   /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
 }
@@ -118,9 +122,16 @@ export interface ToolContext {
   /** Aborted when the run is cancelled or the engine's time limit for tools passes. The tool must then stop its work. */
   readonly signal: AbortSignal;
   readonly runId: string;
+  /** A person has approved exactly these arguments. */
+  readonly isApproved?: boolean;
 }
 
 export interface Tool extends ToolSchema {
+  /**
+   * The reason why a call needs the approval of a person, whatever the settings. {@linkcode Tool.run} rejects such a
+   * call without an approval.
+   */
+  needOf?(args: unknown): string | undefined;
   /**
    * Runs the tool. An expected failure is a result with `ok: false`. An exception is a defect: the model sees
    * neither its type nor its message.

@@ -6,7 +6,7 @@ import type { Settings } from "../settings/config.ts";
 import type { CostEstimate, RunEnd, TokenTotals } from "../engine/events.ts";
 import type { OperatorInput } from "../engine/graph/hypotheses.ts";
 import { recordOf } from "./fold.ts";
-import { LiveRun, type RunOptions } from "./live_run.ts";
+import { LiveRun, type OperatorPlace, type RunOptions } from "./live_run.ts";
 import type { StoredEvent } from "./record.ts";
 import { endingEvents, modelIds, NO_TOKENS, type RunRequest, toHeader, toSetup } from "./setup.ts";
 import type { RunStore } from "./store.ts";
@@ -27,8 +27,8 @@ interface RunPorts {
 
 interface ServerRun extends RunRequest {
   readonly options: RunOptions;
-  /** Nobody watches the run, so it has no tools that need approval, whatever its options. */
-  readonly isUnattended?: boolean;
+  /** If `absent`, the run has no tools that need approval, whatever its options. */
+  readonly operator?: OperatorPlace;
 }
 
 const MAX_LIVE = 200;
@@ -81,12 +81,13 @@ export class RunManager {
   async #open(request: ServerRun): Promise<LiveRun> {
     const { clock, store, newId, redact } = this.#ports;
     const header = toHeader(request, newId(16), clock.now());
-    const { context, options } = request;
+    const { context, options, operator } = request;
     const journal = await store.begin(recordOf(header, context, [])).catch((cause) => {
       const text = "Cannot write the record of the run: check the free space of DATA_DIR";
       throw new AppError("internal", text, { cause });
     });
-    return new LiveRun({ header, context, options, journal, clock, settings: this.#settings, redact });
+    const settings = this.#settings;
+    return new LiveRun({ header, context, options, operator, journal, clock, settings, redact });
   }
 
   async #hold(run: LiveRun, request: ServerRun): Promise<void> {
@@ -114,7 +115,7 @@ export class RunManager {
       const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
       return await conductDebate(setup, {
         emit: (event) => run.emit(event),
-        tools: request.isUnattended === true ? tools.filter(({ name }) => !guarded.includes(name)) : tools,
+        tools: request.operator === "absent" ? tools.filter(({ name }) => !guarded.includes(name)) : tools,
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
         waitForComment: async () => maskWord(await run.waitForComment(), redact),

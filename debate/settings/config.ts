@@ -163,13 +163,17 @@ export const settingsSchema = z.strictObject({
   WEB_ALLOW_OPEN: flag(false, "let the web server listen beyond loopback without authentication"),
   WEB_URL: url("URL of the page for links in messages; empty: from WEB_HOST and WEB_PORT"),
   ALERT_SECRET: z.string().refine(
-    (value) => value === "" || value.length >= 16,
-    "must have 16 characters or more",
+    (value) => value === "" || (value.length >= 24 && new Set(value).size >= 8),
+    "must have 24 characters or more, 8 of them different: use the output of openssl rand -hex 24",
   )
     .default("").describe(
-      "secret of senders of POST /api/alerts, 16 characters or more; empty: the route is off",
+      "random secret of senders of POST /api/alerts, 24 characters or more; empty: the route is off",
     ),
   ALERT_MAX_RUNS: whole(1, 20, 2, "maximum number of runs of alerts at the same time"),
+  ALERT_APPROVALS: flag(
+    false,
+    "let runs of alerts request approvals on their pages, with a message to ALERT_ANSWER_URL",
+  ),
   ALERT_ANSWER_URL: safeUrl("webhook that receives the answer of each alert; empty: none"),
   ALERT_ANSWER_FORMAT: z.enum(["slack", "mattermost", "teams", "webhook"]).default("slack").describe(
     "format for ALERT_ANSWER_URL",

@@ -84,6 +84,8 @@ export interface Call extends ToolWorld {
    */
   readonly signal: AbortSignal;
   readonly seconds: number;
+  /** A person has approved exactly these arguments. */
+  readonly isApproved: boolean;
 }
 
 const MAX_TIMEOUT_SECONDS = 60;
@@ -103,16 +105,18 @@ export function countArgument(
     .describe(`${what}, 1 to ${max}`);
 }
 
-export function defineTool<T extends { readonly timeout: number }>({ name, description, schema, run }: {
+export function defineTool<T extends { readonly timeout: number }>({ schema, needOf, run, ...names }: {
   readonly name: string;
   readonly description: string;
   readonly schema: z.ZodType<T>;
+  /** {@linkcode Tool.needOf} for valid arguments. */
+  needOf?(args: T, world: ToolWorld): string | undefined;
   run(args: T, call: Call): Promise<Finding>;
 }): (world: ToolWorld) => Tool {
   const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: "input" });
   return (world) => {
     const { clock, redact } = world.ports;
-    const attempt = async (raw: unknown, { signal }: ToolContext): Promise<Finding> => {
+    const attempt = async (raw: unknown, { signal, isApproved = false }: ToolContext): Promise<Finding> => {
       const checked = schema.safeParse(raw);
       if (!checked.success) {
         return refuse(`invalid arguments: ${checked.error.issues.map(describe).join("; ")}`);
@@ -121,13 +125,22 @@ export function defineTool<T extends { readonly timeout: number }>({ name, descr
       const late = () => new ToolFailure(`no response within ${seconds} s`);
       return await within({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
         using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
-        return await run(checked.data, { ...world, signal: deadline.signal, seconds });
+        return await run(checked.data, { ...world, signal: deadline.signal, seconds, isApproved });
       });
     };
     return {
-      name,
-      description,
+      ...names,
       parameters,
+      needOf(raw) {
+        const { data } = schema.safeParse(raw);
+        try {
+          return data === undefined ? undefined : needOf?.(data, world);
+        } catch (error) {
+          // No approval can allow a call that the tool rejects.
+          if (error instanceof ToolFailure) return undefined;
+          throw error;
+        }
+      },
       async run(raw, context) {
         const start = clock.now();
         try {
@@ -136,7 +149,7 @@ export function defineTool<T extends { readonly timeout: number }>({ name, descr
           return { ok, text: present(`${heading}\n${body}`, redact) };
         } catch (error) {
           if (context.signal.aborted || !(error instanceof ToolFailure)) throw error;
-          return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
+          return { ok: false, text: present(`${names.name} failed: ${error.message}`, redact) };
         }
       },
     };

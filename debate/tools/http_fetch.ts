@@ -11,7 +11,7 @@ import { isIP } from "node:net";
 import { dropPartialWord, parseJson } from "../engine/graph/text.ts";
 import type { Call, HttpAnswer, HttpPorts, HttpRequest, Outgoing } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
-import { mayResolve, vet } from "./net_guard.ts";
+import { isApprovable, mayResolve, PUBLIC_ONLY, vet } from "./net_guard.ts";
 
 /** There was no response. The message is the reason of the system or of the certificate check. */
 export class HttpExchangeError extends Error {
@@ -143,10 +143,13 @@ export function parseHttpUrl(text: string, base?: URL): URL {
 export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
   let url = start;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    // An approval is for one host. Its server may redirect from http: to https:.
+    const isApproved = call.isApproved && url.host === start.host && isApprovable(url.hostname, call.allowed);
+    const allowed = isApproved ? PUBLIC_ONLY : call.allowed;
     // A lookup of an unlisted name could already send data to the name servers of an attacker.
-    if (!mayResolve(url.hostname, call.allowed)) refuse(`${url.host} is not allowed. ${LISTING}`);
+    if (!mayResolve(url.hostname, allowed)) refuse(`${url.host} is not allowed. ${LISTING}`);
     const addresses = await resolveHost(url, call);
-    const refused = vet(url.hostname, addresses, call.allowed);
+    const refused = vet(url.hostname, addresses, allowed);
     if (refused !== undefined) {
       refuse(`${url.host} is not allowed: ${refused.address} is ${refused.addressKind}. ${LISTING}`);
     }

@@ -3,6 +3,7 @@ import { dropPartialWord } from "../engine/graph/text.ts";
 import { countArgument, defineTool, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
+import { isApprovable } from "./net_guard.ts";
 import { checkIndex, checkSearchBody, MAX_HITS } from "./search_body.ts";
 
 const MAX_BODY_BYTES = 256 * 1024;
@@ -14,11 +15,16 @@ export const httpGet = defineTool({
   name: "http_get",
   description:
     "Send one HTTP GET request, for example to a health endpoint. Returns status, content type and text. " +
-    "The operator must have allowed the host.",
+    "The operator must have allowed the host. A call of another public host may wait for approval.",
   schema: z.strictObject({
     url: z.string().max(4096).describe("http: or https: URL, without credentials"),
     timeout: timeoutArgument(10),
   }),
+  needOf({ url: asked }, { allowed }) {
+    const { hostname, port, protocol } = parseHttpUrl(asked);
+    if (!isApprovable(hostname, allowed)) return undefined;
+    return `${hostname}:${port || (protocol === "https:" ? "443" : "80")} is not in HTTP_ALLOWED_HOSTS`;
+  },
   async run({ url: asked }, call) {
     const start = parseHttpUrl(asked);
     const answer = await fetchGuarded(start, { method: "GET", maxBytes: MAX_BODY_BYTES }, call);

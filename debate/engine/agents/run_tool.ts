@@ -24,7 +24,7 @@ interface Settled extends Pick<ToolLogEntry, "args" | "result" | "error" | "appr
 
 export async function runTool(
   debate: Debate,
-  { node, round }: { readonly node: AgentNode; readonly round: number },
+  { node, round, reason }: { readonly node: AgentNode; readonly round: number; readonly reason: string },
   call: ToolCall,
 ) {
   const { ports, setup, cache, signal } = debate;
@@ -51,19 +51,20 @@ export async function runTool(
     if (approval === "rejected" || approval === "timeout") {
       return { args, result: ask.notApproved, error: false, approval, durationMs: null };
     }
-    if (typeof approval === "string") return { args, approval, ...await execute(tool, args, args) };
+    if (typeof approval === "string") {
+      return { args, approval, ...await execute(tool, args, args, approval === "approved") };
+    }
     // The tool checks these arguments like a model's arguments, so the operator cannot approve what the tool rejects.
     const { args: edited, shown } = approval;
-    const done = await execute(tool, edited, shown);
+    const done = await execute(tool, edited, shown, true);
     const result = `${ask.edited(cutText(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.result}`;
     return { ...done, args: shown, proposed_args: args, approval: "approved", result, original: done.result };
   }
 
   async function askApproval(tool: Tool, args: ToolArgs) {
-    const answer = await within(
-      { clock: ports.clock, signal },
-      (signal) => ports.approve({ call_id, tool_name: tool.name, args, ...who, signal }),
-    );
+    const request = { call_id, tool_name: tool.name, args, ...who, need: tool.needOf?.(args), reason };
+    const bound = { clock: ports.clock, signal };
+    const answer = await within(bound, (signal) => ports.approve({ ...request, signal }));
     if (typeof answer === "object") {
       const { args, shown } = answer;
       return answer.answer === "approved" && isObject(args) && isObject(shown) ? answer : "rejected";
@@ -72,13 +73,14 @@ export async function runTool(
   }
 
   /** Runs the tool. The result of a cancelled call is audited too, because the call may have had an effect. */
-  async function execute(tool: Tool, args: ToolArgs, shown: ToolArgs) {
+  async function execute(tool: Tool, args: ToolArgs, shown: ToolArgs, isApproved: boolean) {
     const { clock, emit } = ports;
     emit({ type: "tool_call_started", call_id, ...who, tool_name: tool.name, args: shown });
     const startedAt = clock.now();
     const tooLate = new Error("late");
     const bound = { clock, signal, ms: TOOL_MS, late: () => tooLate };
-    const { ok, text } = await within(bound, (signal) => tool.run(args, { signal, runId: setup.runId }))
+    const run = (signal: AbortSignal) => tool.run(args, { signal, runId: setup.runId, isApproved });
+    const { ok, text } = await within(bound, run)
       .catch((error) => ({ ok: false, text: `Tool error: ${describeFailure(tool, error, tooLate)}` }));
     if (ok) cache.store(tool.name, args, { text, role: ROLES[node], round });
     return { result: text, error: !ok, durationMs: Math.max(0, Math.round(clock.now() - startedAt)) };
