@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
 import { build, buildIndex, makeBase, useStorage } from "./containers.ts";
+import { tryDebate } from "./debate_compose.ts";
 import { elfHeader } from "./elf_header.ts";
 import { mustRun, runProgram } from "./machine.ts";
 import { tryInstances } from "./several.ts";
@@ -175,6 +176,14 @@ Deno.test("images", async (t) => {
         } finally {
           await runProgram("podman", "rm", "--force", "debate");
         }
+      },
+    );
+    await t.step(
+      "the compose file of the debate stores the run of an alert, also across a restart",
+      async () => {
+        await makeBase({ name: "nginx", variant: "minbase", packages: "nginx-light", work });
+        await tryDebate(join(work, "debate"));
+        assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "no container remains");
       },
     );
     await t.step("the compose demo rejects every attack", async () => {
