@@ -60,7 +60,7 @@ export function approvalLines(
   return [
     chatLine(`${STATES[state]}: ${headline(about)}`, redact),
     command,
-    chatLine(`Reason: ${need === "" ? said : `${need}. ${said}`}`, redact),
+    chatLine(`Reason: ${need === "" ? said : `${need}. Agent: ${said}`}`, redact),
     `Expires: ${expires_at.replace(/\.\d+Z$/, "Z")}`,
   ];
 }

@@ -23,7 +23,7 @@ Deno.test("approvalLines() of a request are alert, command, reason and deadline"
   assert.deepEqual(linesOf({ need: "a.test:443 is not listed", reason: "To see\nthe pods" }), [
     "Approval needed: CheckoutMemory (critical)",
     "$ kubectl get pods -n shop",
-    "Reason: a.test:443 is not listed. To see the pods",
+    "Reason: a.test:443 is not listed. Agent: To see the pods",
     "Expires: 2026-11-28T12:05:00Z",
   ]);
   assert.equal(linesOf({})[2], "Reason: the agent states none");

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { ALERTMANAGER, GRAFANA, PAGERDUTY, pagerDuty } from "../alerts/testing/payloads.ts";
+import { loadSettings } from "../settings/config.ts";
+import { pageUrl } from "./alert_handlers.ts";
 import { FixedTool } from "../testing/debate_fixture.ts";
 import { MemoryDirectory } from "../testing/memory_directory.ts";
 import { ScriptedModel } from "../testing/scripted_model.ts";
@@ -129,6 +131,15 @@ Deno.test("an alert starts a run, and its answer goes to the chat in five lines"
     "Next: measure",
     url,
   ]);
+});
+
+Deno.test.each([
+  { host: "0.0.0.0", url: "http://localhost:8000/#/" },
+  { host: "::", url: "http://localhost:8000/#/" },
+  { host: "::1", url: "http://[::1]:8000/#/" },
+])("without WEB_URL, links of a server at $host begin with $url", ({ host, url }) => {
+  const settings = loadSettings({ env: { HOME: "/", WEB_HOST: host }, workingFolder: "/" });
+  assert.equal(pageUrl(settings, null), url);
 });
 
 Deno.test("agents get the alert as data: its texts are in the context only, and masked", async () => {
@@ -264,18 +275,22 @@ Deno.test("a failed delivery is repeated, across a restart, without the URL in t
 Deno.test("an alert whose run cannot start is answered after three tries", async () => {
   const web = await open();
   await web.manager.close();
+  web.chat.statuses.push(404);
   await tell(web, PAGERDUTY);
-  for (let minutes = 0; minutes < 4; minutes++) {
+  for (let minutes = 0; minutes < 3; minutes++) {
     await settle(web);
     await web.clock.advance(60_000);
   }
   assert.match(web.warnings[0] ?? "", /^cannot start a run for alert \w+: The server is stopping$/);
-  assert.deepEqual([web.warnings.length, web.chat.sent.length], [3, 1]);
+  await settle(web);
+  const facts = () => {
+    const { starts, tries, answer } = web.alerts.list()[0] ?? {};
+    return [starts, tries, answer];
+  };
+  assert.deepEqual([web.warnings.length, web.chat.sent.length, facts()], [4, 1, [3, 1, "waiting"]]);
   // A new notice gives three starts, and all tries of a delivery, again.
-  web.chat.statuses.push(...Array(20).fill(404));
   await tell(web, PAGERDUTY);
-  const { starts, tries, answer } = web.alerts.list()[0] ?? {};
-  assert.deepEqual([starts, tries, answer], [0, 0, "waiting"]);
+  assert.deepEqual(facts(), [0, 0, "waiting"]);
   assert.match(web.chat.sent[0] ?? "", /The run failed \(no run could start; .*8000\/#\/"/);
 });
 
