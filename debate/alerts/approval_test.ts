@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { approvalLines, readApprovals } from "./approval.ts";
-import { chatBody } from "./message.ts";
 
-const FACTS = { title: "CheckoutMemory", severity: "critical", url: "https://debate.example/#/runs/a" };
+const FACTS = { title: "CheckoutMemory", severity: "critical" };
 const redact = (text: string) => text.replaceAll("hunter22x", "[REDACTED]");
 
 const REQUEST = {
@@ -95,25 +94,4 @@ Deno.test.each([
   },
 ])("the command $name is shown as it runs", ({ tool, args, says }) => {
   assert.equal(linesOf({ tool_name: tool, args })[1], says);
-});
-
-const COMMAND = "<!channel> <https://evil.example|ok> [ok](https://evil.example) @here *b* `x`";
-
-Deno.test.each(
-  [
-    { format: "slack", says: /\$ &lt;!channel&gt; &lt;https:\u200b\/\/evil\.example\|ok&gt; .* @\u200bhere/ },
-    {
-      format: "mattermost",
-      says: /\$ \\<\\!channel\\> .*\\\[ok\\\]\\\(https\\:\u200b.* @\u200bhere \\\*b\\\* \\`x\\`/,
-    },
-    { format: "teams", says: /"TextRun","text":"\$ <!channel> .*\[ok\]\(https:\u200b\/\/evil/ },
-    { format: "webhook", says: /\$ <!channel> <https:\/\/evil/ },
-  ] as const,
-)("a command has no effect in a message for $format", ({ format, says }) => {
-  const lines = linesOf({ tool_name: "run_local_command", args: { command: COMMAND }, reason: COMMAND });
-  const body = chatBody(format, lines, FACTS);
-  const text = format === "teams" ? JSON.stringify(body) : Object.values(body).flat().join("\n");
-  assert.match(text, says);
-  // Only programs read the texts of a webhook as they are.
-  if (format !== "webhook") assert.doesNotMatch(text, /https:\/\/evil|@here/);
 });

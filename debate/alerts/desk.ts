@@ -74,10 +74,7 @@ const NO_RUN = {
 
 interface DeskPorts {
   readonly directory: Pick<RunDirectory, "read" | "write">;
-  readonly settings: Pick<
-    Settings,
-    "ALERT_MAX_RUNS" | "ALERT_ANSWER_URL" | "ALERT_ANSWER_FORMAT" | "APPROVAL_TIMEOUT_SECONDS"
-  >;
+  readonly settings: Settings;
   readonly manager: Pick<RunManager, "find">;
   readonly store: Pick<RunStore, "read">;
   readonly clock: Clock;

@@ -75,7 +75,9 @@ Deno.test("answerLines() keeps one line per fact, without invisible characters",
   assert.match(lines[0] ?? "", /^a Cause: b\\u\{202e\} \(x{40}…\)/);
 });
 
-const HOSTILE = "<!channel> @everyone [log in](https://evil.example) `x` *b* {{DATE()}}";
+// A text of an alert, or a command that an agent wrote.
+const HOSTILE =
+  "<!channel> @everyone [log in](https://evil.example) `x` *b* {{DATE()}} <https://evil.example|click>";
 const SPACED = "@\u200beveryone [log in](https:\u200b//evil.example)";
 
 Deno.test.each(
@@ -93,4 +95,5 @@ Deno.test.each(
   const text = format === "teams" ? JSON.stringify(body) : Object.values(body).flat().join("\n");
   assert.ok(text.includes(says), text);
   assert.ok(text.includes(FACTS.url), text);
+  assert.equal(text.includes("://evil"), format === "webhook");
 });

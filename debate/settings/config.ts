@@ -170,10 +170,7 @@ export const settingsSchema = z.strictObject({
       "random secret of senders of POST /api/alerts, 24 characters or more; empty: the route is off",
     ),
   ALERT_MAX_RUNS: whole(1, 20, 2, "maximum number of runs of alerts at the same time"),
-  ALERT_APPROVALS: flag(
-    false,
-    "let runs of alerts request approvals on their pages, with a message to ALERT_ANSWER_URL",
-  ),
+  ALERT_APPROVALS: flag(false, "let runs of alerts request approvals, with messages to ALERT_ANSWER_URL"),
   ALERT_ANSWER_URL: safeUrl("webhook that receives the answer of each alert; empty: none"),
   ALERT_ANSWER_FORMAT: z.enum(["slack", "mattermost", "teams", "webhook"]).default("slack").describe(
     "format for ALERT_ANSWER_URL",

@@ -256,12 +256,12 @@ export const twoRounds = () => new ScriptedModel({ ...SHORT_SCRIPT, moderator_ag
 /** A tool that needs approval. */
 export const GUARDED_TOOL = "run_kubectl";
 
-/** A debate whose diagnostic agent first calls {@linkcode GUARDED_TOOL}. */
-export const withTool = () =>
+/** A debate whose diagnostic agent first calls a tool. */
+export const withTool = (name = GUARDED_TOOL) =>
   new ScriptedModel({
     ...SHORT_SCRIPT,
     diagnostic_agent: [
-      { toolCalls: [call(GUARDED_TOOL, { args: ["get", "pods"] })] },
+      { toolCalls: [call(name, { args: ["get", "pods"] })] },
       "### HYPOTHESIS-1\nText: the pool",
     ],
   });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { PAGERDUTY } from "../alerts/testing/payloads.ts";
-import type { ToolContext } from "../engine/ports.ts";
 import { FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
 import { call, never, ScriptedModel } from "../testing/scripted_model.ts";
 import { GUARDED_TOOL, WebFixture, type WebFixtureOptions, withTool } from "../testing/web_fixture.ts";
@@ -17,6 +16,9 @@ const PASSWORD = "page-password";
 const basic = (password: string) => `Basic ${btoa(`ann:${password}`)}`;
 
 const AGAIN = { toolCalls: [call(GUARDED_TOOL, { args: ["get", "pods"] })] };
+
+/** A debate that does not end after its call. */
+const pausing = () => new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [AGAIN, () => never()] });
 
 /** A server on which the run of an alert waits for an approval. */
 async function openWaiting(options: WebFixtureOptions = {}, statuses: readonly number[] = []) {
@@ -47,52 +49,18 @@ async function settle(web: WebFixture): Promise<void> {
 const textsOf = ({ chat }: WebFixture): readonly string[] =>
   chat.sent.map((message) => JSON.parse(message).text);
 
-Deno.test.each([
-  { approved: true, runs: 1, says: /^Approved: \$ kubectl / },
-  { approved: false, runs: 0, says: /^Rejected: \$ kubectl / },
-])(
-  "the chat gets the request of an alert's run, then its decision: approved $approved",
-  async ({ approved, runs, says }) => {
-    const model = new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [AGAIN, () => never()] });
-    const { web, tool, path, asked, run_id } = await openWaiting({ model });
-    assert.deepEqual(textsOf(web).map((text) => text.split("\n")), [[
-      "Approval needed: A little bump in the road (P1)",
-      '$ kubectl {"args":["get","pods"]}',
-      "Reason: the agent states none",
-      `Expires: ${new Date(web.clock.now() + 300_000).toISOString().replace(/\.\d+/, "")}`,
-      `http://127.0.0.1:8000/#/runs/${run_id}`,
-    ]]);
-    assert.deepEqual(tool.runs, []);
-    assert.equal((await web.post(path, { call_id: asked.call_id, approved })).status, 200);
-    await settle(web);
-    assert.equal(tool.runs.length, runs);
-    assert.match(textsOf(web)[1] ?? "", says);
-    assert.equal(web.chat.sent.length, 2);
-  },
-);
-
-Deno.test("with ALERT_APPROVALS off, a tool that needs an approval itself runs without one, and rejects the call", async () => {
-  const contexts: ToolContext[] = [];
-  const tool = {
-    ...new FixedTool("http_get"),
-    needOf: () => "a.test:80 is not listed",
-    run: (_: unknown, context: ToolContext) => {
-      contexts.push(context);
-      return Promise.resolve({ ok: false, text: "not allowed" });
-    },
-  };
-  const model = new ScriptedModel({
-    ...SHORT_SCRIPT,
-    diagnostic_agent: [{ toolCalls: [call("http_get")] }, "x"],
-  });
-  const { asked } = await openWaiting({ model, tools: [tool], env: { ALERT_APPROVALS: "" } });
-  assert.deepEqual([asked, contexts.map(({ isApproved }) => isApproved)], [undefined, [false]]);
-});
-
-Deno.test("only a signed-in person decides, and only on the call of this run", async () => {
-  const { web, tool, path, asked } = await openWaiting({
+Deno.test("the chat gets a request, and only a signed-in person decides, only on the call of this run", async () => {
+  const { web, tool, path, asked, run_id } = await openWaiting({
+    model: pausing(),
     env: { WEB_USERNAME: "ann", WEB_PASSWORD: PASSWORD },
   });
+  assert.deepEqual(textsOf(web).map((text) => text.split("\n")), [[
+    "Approval needed: A little bump in the road (P1)",
+    '$ kubectl {"args":["get","pods"]}',
+    "Reason: the agent states none",
+    `Expires: ${new Date(web.clock.now() + 300_000).toISOString().replace(/\.\d+/, "")}`,
+    `http://127.0.0.1:8000/#/runs/${run_id}`,
+  ]]);
   const decide = (path: string, authorization: string) =>
     web.send("POST", path, {
       headers: { "content-type": "application/json", authorization, "x-alert-secret": SECRET },
@@ -108,6 +76,7 @@ Deno.test("only a signed-in person decides, and only on the call of this run", a
   assert.equal((await decide(path, basic(PASSWORD))).status, 200);
   await settle(web);
   assert.equal(tool.runs.length, 1);
+  assert.match(textsOf(web)[1] ?? "", /^Approved: \$ kubectl /);
 });
 
 Deno.test("after a request that nobody answers, the run waits for no other", async () => {
@@ -118,19 +87,15 @@ Deno.test("after a request that nobody answers, the run waits for no other", asy
   const { web, tool, run_id } = await openWaiting({ model });
   await web.clock.advance(300_000);
   await settle(web);
-  const events = await web.eventsOf(run_id, "tool_approval_resolved");
-  assert.deepEqual(events.map(({ resolution }: { resolution: string }) => resolution), [
-    "timeout",
-    "timeout",
-  ]);
+  const [first, second] = await web.eventsOf(run_id, "tool_approval_resolved");
+  assert.deepEqual([first.resolution, second.resolution], ["timeout", "timeout"]);
   assert.equal((await web.eventsOf(run_id, "tool_approval_request")).length, 1);
   assert.deepEqual(tool.runs, []);
   assert.equal(web.alerts.list()[0]?.answer, "sent");
 });
 
 Deno.test("a request that cannot be delivered is repeated, stays on the page, and expires", async () => {
-  const model = new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [AGAIN, () => never()] });
-  const { web, tool, asked, run_id } = await openWaiting({ model }, [503, 503, 503]);
+  const { web, tool, asked, run_id } = await openWaiting({ model: pausing() }, [503, 503, 503]);
   assert.equal((await (await web.get("/api/runs")).json()).runs[0].waits_for, "approval");
   await web.clock.advance(5_000);
   await settle(web);

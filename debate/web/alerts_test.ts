@@ -162,12 +162,14 @@ Deno.test("agents get the alert as data: its texts are in the context only, and 
 });
 
 Deno.test("the run of an alert has no tool that needs approval, whatever its options", async () => {
-  const [guarded, free] = [new FixedTool(GUARDED_TOOL), new FixedTool("http_get")];
-  const model = withTool();
+  const guarded = new FixedTool(GUARDED_TOOL);
+  const free = Object.assign(new FixedTool("http_get"), { needOf: () => "a.test:80 is not listed" });
+  const model = withTool("http_get");
   const web = await open({ model, tools: [guarded, free], env: { TOOL_APPROVAL_REQUIRED: "false" } });
   await tell(web, PAGERDUTY);
   await settle(web);
-  assert.deepEqual(guarded.runs, []);
+  // The tool itself rejects a call that nobody approved.
+  assert.deepEqual([guarded.runs.length, free.runs.length], [0, 1]);
   assert.deepEqual(model.requests[0]?.tools?.map(({ name }) => name), ["http_get"]);
   const [{ run_id, title }] = await listed(web);
   const resumed = await (await web.form(`/api/runs/${run_id}/resume`, { new_evidence: "x" })).json();
