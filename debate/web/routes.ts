@@ -107,7 +107,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       "`status` is `accepted`, `joined`, `closed` or `ignored`; `alert_id`, `run_id` and `url` (or null)",
     status: 202,
     security: "alerts",
-    refusals: [404, 413, 422],
+    refusals: [404, 413, 422, 503],
   },
   "GET /api/runs": {
     handle: runs.handleListRuns,
@@ -244,6 +244,7 @@ const REFUSALS: Readonly<Record<number, string>> = {
   413: "The body is too large",
   422: "A field is missing or of the wrong type",
   429: "Too many requests; see Retry-After",
+  503: "The server is full or stopping; see Retry-After",
 };
 const EVERYWHERE = [401, 429];
 const PARAMETERS = [
