@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { ReasoningEffort, RunEnd, RunEvent, TokenTotals, ToolArgs, Usage } from "./events.ts";
+import type { Chart, ReasoningEffort, RunEnd, RunEvent, TokenTotals, ToolArgs, Usage } from "./events.ts";
 import type {
   AgentNode,
   AgentRole,
@@ -112,6 +112,8 @@ export interface ToolResult {
   readonly ok: boolean;
   /** The text for the model and the operator. The tool redacts it and truncates it to 4000 characters. */
   readonly text: string;
+  /** Masked and bounded like the text. */
+  readonly chart?: Chart;
 }
 
 export interface ToolContext {

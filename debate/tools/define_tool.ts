@@ -1,6 +1,7 @@
 import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
+import * as charts from "../engine/events.ts";
 import type { Tool, ToolContext } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { AllowList } from "./net_guard.ts";
@@ -10,6 +11,7 @@ interface Finding {
   readonly ok: boolean;
   readonly title: string;
   readonly body: string;
+  readonly chart?: charts.Chart;
 }
 
 export interface Outgoing {
@@ -131,9 +133,14 @@ export function defineTool<T extends { readonly timeout: number }>({ name, descr
       async run(raw, context) {
         const start = clock.now();
         try {
-          const { ok, title, body } = await attempt(raw, context);
+          const { ok, title, body, chart } = await attempt(raw, context);
           const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
-          return { ok, text: present(`${heading}\n${body}`, redact) };
+          const drawn = chart === undefined ? undefined : presentChart(chart, redact);
+          return {
+            ok,
+            text: present(`${heading}\n${body}`, redact),
+            ...(drawn !== undefined && { chart: drawn }),
+          };
         } catch (error) {
           if (context.signal.aborted || !(error instanceof ToolFailure)) throw error;
           return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
@@ -174,6 +181,24 @@ const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 /** Visible text without secrets, at most {@linkcode MAX_RESULT} long. A cut before redaction could split a secret. */
 export function present(text: string, redact: Redact): string {
   return truncate(redact(visible(text)).trimEnd());
+}
+
+/** A chart whose labels are visible text without secrets, within the limits; `undefined` if there are no points. */
+function presentChart({ unit, series }: charts.Chart, redact: Redact): charts.Chart | undefined {
+  const label = (text: string) => cutText(redact(visible(text)).replace(/\s+/g, " "), charts.MAX_CHART_LABEL);
+  const drawn = series.slice(0, charts.MAX_CHART_SERIES).map((each) => ({
+    label: label(each.label),
+    points: thin(each.points.filter((point) => point.every(Number.isFinite)), charts.MAX_CHART_POINTS),
+  })).filter(({ points }) => points.length > 0);
+  if (drawn.length === 0) return undefined;
+  return { ...(unit !== undefined && { unit: label(unit) }), series: drawn };
+}
+
+/** At most `max` members in equal distances, with the first and the last. */
+export function thin<T>(all: readonly T[], max: number): readonly T[] {
+  if (all.length <= max) return all;
+  const kept = new Set(Array.from({ length: max }, (_, at) => Math.round(at * (all.length - 1) / (max - 1))));
+  return all.filter((_, at) => kept.has(at));
 }
 
 export function visible(text: string): string {
