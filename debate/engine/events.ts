@@ -39,6 +39,8 @@ export interface CostEstimate {
 export const MAX_CHART_SERIES = 8;
 export const MAX_CHART_POINTS = 120;
 export const MAX_CHART_LABEL = 300;
+/** The latest time of a JavaScript date. */
+export const MAX_CHART_MS = 8.64e15;
 
 /** Series of a chart, at most 8, with at most 120 points each. All numbers are finite. */
 export interface Chart {

@@ -1,7 +1,7 @@
 import { cutText, shortenText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { RedactionCounts } from "../context/redact_context.ts";
-import { MAX_CHART_LABEL, MAX_CHART_POINTS, MAX_CHART_SERIES } from "../engine/events.ts";
+import { MAX_CHART_LABEL, MAX_CHART_MS, MAX_CHART_POINTS, MAX_CHART_SERIES } from "../engine/events.ts";
 import { fieldsOf, isObject, numberOf, parseJson, textOf } from "../engine/graph/text.ts";
 import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
 import { type ByRole, type DebateSetup, RUN_MODES, type RunMode } from "../engine/ports.ts";
@@ -158,7 +158,9 @@ const chartSchema = z.object({
   unit: z.string().max(MAX_CHART_LABEL).exactOptional(),
   series: z.array(z.object({
     label: z.string().max(MAX_CHART_LABEL),
-    points: z.array(z.tuple([z.number(), z.number()])).max(MAX_CHART_POINTS),
+    points: z.array(z.tuple([z.number().min(-MAX_CHART_MS).max(MAX_CHART_MS), z.number()])).max(
+      MAX_CHART_POINTS,
+    ),
   })).max(MAX_CHART_SERIES),
 }).optional().catch(undefined);
 

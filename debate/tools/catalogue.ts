@@ -6,7 +6,9 @@ import type { Settings } from "../settings/config.ts";
 import type { Redact, ToolPorts } from "./define_tool.ts";
 import { explainPostgres, runDbExplain } from "./explain_postgres.ts";
 import { createHttpPorts } from "./http_fetch.ts";
-import { httpGet, queryElasticsearch, queryLoki, queryPrometheus } from "./http_tools.ts";
+import { httpGet, queryElasticsearch } from "./http_tools.ts";
+import { listLoki, queryLoki } from "./loki.ts";
+import { listPrometheus, queryPrometheus } from "./prometheus.ts";
 import { compileAllowList } from "./net_guard.ts";
 import { gitRecentChanges, runKubectl, runLocalCommand, runSshCommand } from "./program_tools.ts";
 import { PROGRAM_RULES } from "./program_rules.ts";
@@ -25,7 +27,9 @@ export const TOOL_ENV_NAMES = [
 const TOOLS = [
   httpGet,
   queryPrometheus,
+  listPrometheus,
   queryLoki,
+  listLoki,
   queryElasticsearch,
   gitRecentChanges,
   runDbExplain,

@@ -95,6 +95,12 @@ export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`time limit, at most ${MAX_TIMEOUT_SECONDS} s`);
 }
 
+/** Common arguments of the tools for configured servers. */
+export const BACKEND_ARGUMENTS = {
+  base_url: z.string().max(2048).default("").describe("omit: only the configured server is allowed"),
+  timeout: timeoutArgument(15),
+};
+
 /** A count. A value beyond the limits is replaced by the nearest limit, which the title shows. */
 export function countArgument(
   initial: number,
@@ -188,7 +194,10 @@ function presentChart({ unit, series }: charts.Chart, redact: Redact): charts.Ch
   const label = (text: string) => cutText(redact(visible(text)).replace(/\s+/g, " "), charts.MAX_CHART_LABEL);
   const drawn = series.slice(0, charts.MAX_CHART_SERIES).map((each) => ({
     label: label(each.label),
-    points: thin(each.points.filter((point) => point.every(Number.isFinite)), charts.MAX_CHART_POINTS),
+    points: thin(
+      each.points.filter(([ms, value]) => Math.abs(ms) <= charts.MAX_CHART_MS && Number.isFinite(value)),
+      charts.MAX_CHART_POINTS,
+    ),
   })).filter(({ points }) => points.length > 0);
   if (drawn.length === 0) return undefined;
   return { ...(unit !== undefined && { unit: label(unit) }), series: drawn };

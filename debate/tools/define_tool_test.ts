@@ -41,7 +41,10 @@ Deno.test("defineTool() shows call and duration first, and redacts and truncates
 });
 
 Deno.test("defineTool() masks and bounds a chart", async () => {
-  const points = Array.from({ length: 1000 }, (_, at) => [at, at === 1 ? NaN : at] as const);
+  const points = Array.from(
+    { length: 1000 },
+    (_, at) => [at, at === 1 ? NaN : at === 2 ? Infinity : at] as const,
+  );
   const series = Array.from({ length: 20 }, (_, at) => ({ label: `s${at}\n\x1b[2Jhunter2`, points }));
   const tool = make(
     new FakePorts(),

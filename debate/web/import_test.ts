@@ -193,6 +193,7 @@ Deno.test.each([
   { name: "too many series", chart: { series: Array(9).fill(line) } },
   { name: "too many points", chart: { series: [{ ...line, points: [...points, [1, 1]] }] } },
   { name: "a number that JSON cannot represent", chart: { series: [{ ...line, points: [[1, null]] }] } },
+  { name: "a time that is no date", chart: { series: [{ ...line, points: [[1e16, 1]] }] } },
   { name: "a text as a point", chart: { series: [{ ...line, points: [["1", 2]] }] } },
   { name: "a long label", chart: { series: [{ ...line, label: "x".repeat(1000) }] } },
   { name: "no object", chart: [1] },
