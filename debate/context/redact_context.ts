@@ -1,5 +1,6 @@
 import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import { maskSecrets } from "@gateway/shared/redact";
+import type { Settings } from "../settings/config.ts";
 
 export type RedactionCounts = Readonly<Record<string, number>>;
 
@@ -47,15 +48,14 @@ type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
 
 /** The secrets in the settings, including passwords in URLs, both encoded and decoded. */
 export function ownSecrets(
-  settings: Readonly<
-    Record<
-      | "HUB_TOKEN"
-      | "ASSIST_TOKEN"
-      | "WEB_PASSWORD"
-      | "ALERT_SECRET"
-      | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`,
-      string
-    >
+  settings: Pick<
+    Settings,
+    | "HUB_TOKEN"
+    | "ASSIST_TOKEN"
+    | "WEB_PASSWORD"
+    | "ALERT_SECRET"
+    | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`
+    | "MCP_VARIABLES"
   >,
 ): readonly string[] {
   const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL } = settings;
@@ -70,7 +70,9 @@ export function ownSecrets(
   });
   // The path of a chat's webhook is its secret.
   const texts = [HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL];
-  return [...texts, ...passwords, ...decoded].filter((secret) => secret !== "");
+  return [...texts, ...passwords, ...decoded, ...Object.values(settings.MCP_VARIABLES)].filter((secret) =>
+    secret !== ""
+  );
 }
 
 const MIN_SECRET = 6;

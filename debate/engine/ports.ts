@@ -49,6 +49,7 @@ export interface DebateSetup extends DebateTask {
 export interface ApprovalCall extends Pick<ToolLogEntry, "call_id" | "tool_name" | "args"> {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
+  readonly needsApproval?: boolean;
   /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
 }
@@ -123,6 +124,8 @@ export interface ToolContext {
 }
 
 export interface Tool extends ToolSchema {
+  /** Calls wait for approval in a run that requires it, in addition to the tools of the settings. */
+  readonly needsApproval?: boolean;
   /**
    * Runs the tool. An expected failure is a result with `ok: false`. An exception is a defect: the model sees
    * neither its type nor its message.

@@ -6,7 +6,8 @@ import { loadPrices } from "../models/prices.ts";
 import { openProviders } from "../models/providers.ts";
 import type { Settings } from "../settings/config.ts";
 import { createToolAuditLog } from "../tools/audit_log.ts";
-import { createToolPorts, createTools, readCa, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
+import { readMcpServers } from "../tools/mcp_server.ts";
+import { createToolPorts, openToolset, readCa, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 
 /** The pause between two pieces of a scripted text, in milliseconds, if a person watches the run. */
 const REPLAY_PIECE_MS = 20;
@@ -28,6 +29,7 @@ export async function openDebateParts(settings: Settings, process: Process) {
     TOOL_ENV_NAMES.flatMap((name) => variables[name] ? [[name, variables[name]]] : []),
   );
   const ports = await createToolPorts({ settings, clock, redact, env });
+  const servers = await readMcpServers(settings, ports);
   const { sandboxProblem } = ports;
   if (sandboxProblem !== undefined) {
     process.warn(
@@ -39,7 +41,7 @@ export async function openDebateParts(settings: Settings, process: Process) {
     redact,
     sandboxProblem,
     prices: await loadPrices(settings.MODEL_PRICES_FILE),
-    tools: createTools(settings, ports),
+    toolset: openToolset(settings, ports, servers),
     providers: await openModels(settings, process),
     audit: createToolAuditLog(`${settings.DATA_DIR}/audit.jsonl`, redact),
   };

@@ -113,7 +113,7 @@ export class LiveRun {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
     const { settings, clock, redact } = this.#setup;
     const ms = settings.APPROVAL_TIMEOUT_SECONDS * 1000;
-    const needsApproval = settings.APPROVAL_REQUIRED_TOOLS.includes(tool_name);
+    const needsApproval = call.needsApproval || settings.APPROVAL_REQUIRED_TOOLS.includes(tool_name);
     if (!this.#options.requireApproval || !needsApproval) return "auto";
     const key = callKey(tool_name, args);
     if (this.#allowed.has(key)) {

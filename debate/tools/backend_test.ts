@@ -160,24 +160,10 @@ const NAMES =
   ("http_get query_prometheus list_prometheus query_loki list_loki query_elasticsearch git_recent_changes run_db_explain " +
     "run_local_command run_ssh_command run_kubectl").split(" ");
 
-function names(settings: Partial<typeof BARE_SETTINGS>): readonly string[] {
-  return createTools({ ...BARE_SETTINGS, ...settings }, new FakePorts()).map(({ name }) => name);
-}
-
-Deno.test.each([
-  { name: "all of them", settings: {}, enabled: NAMES },
-  { name: "none when tools are off", settings: { TOOLS_ENABLED: false }, enabled: [] },
-  {
-    name: "the enabled tools without unknown names",
-    settings: { ENABLED_TOOLS: ["run_kubectl", "http_get", "rm"] },
-    enabled: ["http_get", "run_kubectl"],
-  },
-])("createTools() creates $name", ({ settings, enabled }) => {
-  assert.deepEqual(names(settings), enabled);
-});
-
-Deno.test("createTools() rejects an invalid allowlist entry", () => {
-  assert.throws(() => names({ HTTP_ALLOWED_HOSTS: ["http://x"] }), { code: "invalid_config" });
+Deno.test("createTools() creates all tools, and rejects an invalid allowlist entry", () => {
+  assert.deepEqual(createTools(BARE_SETTINGS, new FakePorts()).map(({ name }) => name), NAMES);
+  const settings = { ...BARE_SETTINGS, HTTP_ALLOWED_HOSTS: ["http://x"] };
+  assert.throws(() => createTools(settings, new FakePorts()), { code: "invalid_config" });
 });
 
 Deno.test("createTools() describes arguments as JSON schemas with defaults", () => {

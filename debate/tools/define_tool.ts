@@ -2,12 +2,12 @@ import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import * as charts from "../engine/events.ts";
-import type { Tool, ToolContext } from "../engine/ports.ts";
+import type { Tool, ToolContext, ToolResult } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { AllowList } from "./net_guard.ts";
 import { type ProgramResult, refuse, type RunProgram, ToolFailure } from "./run_program.ts";
 
-interface Finding {
+export interface Finding {
   readonly ok: boolean;
   readonly title: string;
   readonly body: string;
@@ -15,7 +15,7 @@ interface Finding {
 }
 
 export interface Outgoing {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
   /** Maximum bytes of the response body; the rest is not read. */
@@ -68,11 +68,15 @@ export interface ToolPorts {
   readonly folders: {
     roots(): Promise<readonly string[]>;
     find(path: string): Promise<string | undefined>;
+    /** Whether a readable directory, or a directory directly in it, is a git repository. */
+    hasRepository(): Promise<boolean>;
   };
+  /** Whether a file exists; also `true` if this service may not look at it. */
+  readonly exists: (path: string) => Promise<boolean>;
   readonly env: Readonly<Record<string, string>>;
 }
 
-interface ToolWorld {
+export interface ToolWorld {
   readonly ports: ToolPorts;
   readonly settings: Settings;
   readonly allowed: AllowList;
@@ -111,49 +115,68 @@ export function countArgument(
     .describe(`${what}, 1 to ${max}`);
 }
 
-export function defineTool<T extends { readonly timeout: number }>({ name, description, schema, run }: {
-  readonly name: string;
-  readonly description: string;
-  readonly schema: z.ZodType<T>;
-  run(args: T, call: Call): Promise<Finding>;
-}): (world: ToolWorld) => Tool {
+/** A tool that knows whether it can work. */
+export interface ToolOffer extends Tool {
+  /** The reason why the tool cannot work, or `undefined`. */
+  missing(): Promise<string | undefined>;
+}
+
+type Missing = (world: ToolWorld) => string | undefined | Promise<string | undefined>;
+
+/** For tools that need one setting. */
+export function needsSetting(name: keyof Settings): Missing {
+  return ({ settings }) => settings[name].toString() === "" ? `${name} is not set` : undefined;
+}
+
+export function defineTool<T extends { readonly timeout: number }>(
+  { name, description, schema, missing, run }: {
+    readonly name: string;
+    readonly description: string;
+    readonly schema: z.ZodType<T>;
+    readonly missing: Missing;
+    run(args: T, call: Call): Promise<Finding>;
+  },
+): (world: ToolWorld) => ToolOffer {
   const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: "input" });
-  return (world) => {
-    const { clock, redact } = world.ports;
-    const attempt = async (raw: unknown, { signal }: ToolContext): Promise<Finding> => {
+  return (world) => ({
+    name,
+    description,
+    parameters,
+    missing: async () => await missing(world),
+    run(raw, context) {
       const checked = schema.safeParse(raw);
-      if (!checked.success) {
+      const seconds = Math.min(checked.data?.timeout ?? 1, MAX_TIMEOUT_SECONDS);
+      return runTimed(name, { ...world, seconds }, context, async (call) => {
+        if (checked.success) return await run(checked.data, call);
         return refuse(`invalid arguments: ${checked.error.issues.map(describe).join("; ")}`);
-      }
-      const seconds = Math.min(checked.data.timeout, MAX_TIMEOUT_SECONDS);
-      const late = () => new ToolFailure(`no response within ${seconds} s`);
-      return await within({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
-        using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
-        return await run(checked.data, { ...world, signal: deadline.signal, seconds });
       });
-    };
-    return {
-      name,
-      description,
-      parameters,
-      async run(raw, context) {
-        const start = clock.now();
-        try {
-          const { ok, title, body, chart } = await attempt(raw, context);
-          const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
-          const drawn = chart === undefined ? undefined : presentChart(chart, redact);
-          return {
-            ok,
-            text: present(`${heading}\n${body}`, redact),
-            ...(drawn !== undefined && { chart: drawn }),
-          };
-        } catch (error) {
-          if (context.signal.aborted || !(error instanceof ToolFailure)) throw error;
-          return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
-        }
-      },
-    };
-  };
+    },
+  });
+}
+
+/** Runs a tool within its time limit, and masks and bounds its finding. */
+export async function runTimed(
+  name: string,
+  world: Omit<Call, "signal">,
+  { signal }: Pick<ToolContext, "signal">,
+  run: (call: Call) => Promise<Finding>,
+): Promise<ToolResult> {
+  const { ports: { clock, redact }, seconds } = world;
+  const start = clock.now();
+  const late = () => new ToolFailure(`no response within ${seconds} s`);
+  try {
+    const bound = { clock, signal, ms: seconds * 1000 + GRACE_MS, late };
+    const { ok, title, body, chart } = await within(bound, async (ended) => {
+      using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
+      return await run({ ...world, signal: deadline.signal });
+    });
+    const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
+    const drawn = chart === undefined ? undefined : presentChart(chart, redact);
+    return { ok, text: present(`${heading}\n${body}`, redact), ...(drawn !== undefined && { chart: drawn }) };
+  } catch (error) {
+    if (signal.aborted || !(error instanceof ToolFailure)) throw error;
+    return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
+  }
 }
 
 function describe({ path, message }: z.core.$ZodIssue): string {

@@ -22,6 +22,7 @@ function make(
     name: "echo",
     description: "",
     schema,
+    missing: () => undefined,
     run: ({ word }, { signal, seconds }) => run(word, signal, seconds),
   })({ ports, settings: BARE_SETTINGS, allowed: compileAllowList([]) });
 }

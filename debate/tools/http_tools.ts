@@ -1,6 +1,6 @@
 import * as z from "@zod/zod";
 import { dropPartialWord } from "../engine/graph/text.ts";
-import { BACKEND_ARGUMENTS, defineTool, timeoutArgument } from "./define_tool.ts";
+import { BACKEND_ARGUMENTS, defineTool, needsSetting, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
 import { checkIndex, checkSearchBody, MAX_HITS } from "./search_body.ts";
@@ -19,6 +19,7 @@ export const httpGet = defineTool({
     url: z.string().max(4096).describe("http: or https: URL, without credentials"),
     timeout: timeoutArgument(10),
   }),
+  missing: needsSetting("HTTP_ALLOWED_HOSTS"),
   async run({ url: asked }, call) {
     const start = parseHttpUrl(asked);
     const answer = await fetchGuarded(start, { method: "GET", maxBytes: MAX_BODY_BYTES }, call);
@@ -68,6 +69,7 @@ export const queryElasticsearch = defineTool({
     size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
+  missing: needsSetting("ELASTICSEARCH_URL"),
   async run({ index, query_json: text, base_url, size }, call) {
     checkIndex(index);
     const answer = await askBackend("Elasticsearch", elasticsearchAnswer, {

@@ -1,5 +1,5 @@
 import * as z from "@zod/zod";
-import { BACKEND_ARGUMENTS, type Call, countArgument, defineTool } from "./define_tool.ts";
+import { BACKEND_ARGUMENTS, type Call, countArgument, defineTool, needsSetting } from "./define_tool.ts";
 import { askBackend } from "./http_fetch.ts";
 import * as series from "./series.ts";
 
@@ -30,6 +30,7 @@ export const queryLoki = defineTool({
     limit: countArgument(50, MAX_LINES, "number of newest lines"),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
+  missing: needsSetting("LOKI_URL"),
   async run({ query, base_url, minutes, limit }, call) {
     const { data } = await ask(
       lokiAnswer,
@@ -84,6 +85,7 @@ export const listLoki = defineTool({
     minutes: z.int().min(1).max(MAX_MINUTES).default(60).describe("time range in minutes, up to now"),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
+  missing: needsSetting("LOKI_URL"),
   async run({ label, match, search, minutes }, call) {
     const range = lastMinutes(minutes, call);
     const lines = match !== "" && label === ""

@@ -1,5 +1,5 @@
 import * as z from "@zod/zod";
-import { BACKEND_ARGUMENTS, type Call, defineTool } from "./define_tool.ts";
+import { BACKEND_ARGUMENTS, type Call, defineTool, needsSetting } from "./define_tool.ts";
 import { askBackend } from "./http_fetch.ts";
 import * as series from "./series.ts";
 
@@ -31,6 +31,7 @@ export const queryPrometheus = defineTool({
     ),
     ...BACKEND_ARGUMENTS,
   }),
+  missing: needsSetting("PROMETHEUS_URL"),
   async run({ query, start, end, step, base_url }, call) {
     const isRange = start !== "" || end !== "" || step !== "";
     const range = isRange
@@ -119,6 +120,7 @@ export const listPrometheus = defineTool({
     label: series.labelArgument("labels: list the values of this label"),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
+  missing: needsSetting("PROMETHEUS_URL"),
   async run({ what, search, match, label }, call) {
     const { count, body } = series.formatList(await listLines(what, match, label, call), search);
     const shown = what === "labels" && label !== "" ? `values of ${label}` : what;

@@ -1,4 +1,4 @@
-import { type Clock, within } from "@gateway/shared/clock";
+import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import { concatBytes } from "@gateway/shared/text";
 import { dropPartialWord } from "../engine/graph/text.ts";
 
@@ -83,6 +83,27 @@ export function createProgramRunner(clock: Clock): RunProgram {
     );
     return { stopped: stopped ?? (isCut ? "output" : undefined), code, stdout, stderr };
   };
+}
+
+const PROBE_MS = 5000;
+
+/** Starts a program, and returns the reason if it cannot be started. */
+export async function findMissing(
+  program: string,
+  { runProgram, clock }: { readonly runProgram: RunProgram; readonly clock: Clock },
+): Promise<string | undefined> {
+  using deadline = new Deadline({
+    clock,
+    ms: PROBE_MS,
+    late: () => new ToolFailure(`${program} does not end`),
+  });
+  try {
+    await runProgram({ program, args: ["--version"], cwd: "/", signal: deadline.signal });
+    return undefined;
+  } catch (error) {
+    if (error instanceof ToolFailure) return error.message;
+    throw error;
+  }
 }
 
 function isMissing(error: unknown): boolean {

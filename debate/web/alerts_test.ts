@@ -151,7 +151,8 @@ Deno.test("agents get the alert as data: its texts are in the context only, and 
 Deno.test("the run of an alert has no tool that needs approval, whatever its options", async () => {
   const [guarded, free] = [new FixedTool(GUARDED_TOOL), new FixedTool("http_get")];
   const model = withTool();
-  const web = await open({ model, tools: [guarded, free], env: { TOOL_APPROVAL_REQUIRED: "false" } });
+  const own = Object.assign(new FixedTool("gw__run"), { needsApproval: true });
+  const web = await open({ model, tools: [guarded, own, free], env: { TOOL_APPROVAL_REQUIRED: "false" } });
   await tell(web, PAGERDUTY);
   await settle(web);
   assert.deepEqual(guarded.runs, []);

@@ -63,7 +63,11 @@ export async function runTool(
   async function askApproval(tool: Tool, args: ToolArgs) {
     const answer = await within(
       { clock: ports.clock, signal },
-      (signal) => ports.approve({ call_id, tool_name: tool.name, args, ...who, signal }),
+      (signal) =>
+        ports.approve({
+          ...{ call_id, tool_name: tool.name, args, ...who, signal },
+          needsApproval: tool.needsApproval === true,
+        }),
     );
     if (typeof answer === "object") {
       const { args, shown } = answer;
