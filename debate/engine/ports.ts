@@ -49,7 +49,7 @@ export interface DebateSetup extends DebateTask {
 export interface ApprovalCall extends Pick<ToolLogEntry, "call_id" | "tool_name" | "args"> {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
-  readonly needsApproval?: boolean;
+  readonly needsApproval?: boolean | undefined;
   /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
 }

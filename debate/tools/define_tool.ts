@@ -228,7 +228,7 @@ function presentChart({ unit, series }: charts.Chart, redact: Redact): charts.Ch
 
 /** At most `max` members in equal distances, with the first and the last. */
 export function thin<T>(all: readonly T[], max: number): readonly T[] {
-  if (all.length <= max) return all;
+  if (all.length <= max || max < 2) return all.slice(0, max);
   const kept = new Set(Array.from({ length: max }, (_, at) => Math.round(at * (all.length - 1) / (max - 1))));
   return all.filter((_, at) => kept.has(at));
 }

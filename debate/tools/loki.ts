@@ -70,8 +70,9 @@ function formatTime(time: string | number): string {
 }
 
 // Loki omits an empty list.
-const names = z.object({ data: z.array(z.string()).default([]) });
-const streams = z.object({ data: z.array(series.labelsSchema).default([]) });
+const names = z.object({ data: z.array(z.string()).default([]) }).transform(({ data }) => data);
+const streams = z.object({ data: z.array(series.labelsSchema).default([]) })
+  .transform(({ data }) => data.map(series.formatLabels));
 
 export const listLoki = defineTool({
   name: "list_loki",
@@ -81,26 +82,21 @@ export const listLoki = defineTool({
     match: z.string().max(2000).default("").describe(
       'list the log streams of this selector, such as {app="web"}',
     ),
-    search: z.string().max(200).default("").describe("only lines that contain this text"),
+    search: series.searchArgument,
     minutes: z.int().min(1).max(MAX_MINUTES).default(60).describe("time range in minutes, up to now"),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
   missing: needsSetting("LOKI_URL"),
   async run({ label, match, search, minutes }, call) {
-    const range = lastMinutes(minutes, call);
-    const lines = match !== "" && label === ""
-      ? (await ask(streams, "series", { "match[]": match, ...range }, call)).data.map(series.formatLabels)
-      : (await ask(names, label === "" ? "labels" : `label/${label}/values`, {
-        ...range,
-        ...(match !== "" && { query: match }),
-      }, call)).data;
-    const { count, body } = series.formatList(lines, search);
-    const what = label !== "" ? `values of ${label}` : match === "" ? "labels" : "log streams";
-    return {
-      ok: true,
-      title: `Loki ${what}${match === "" ? "" : ` of ${match}`}, last ${minutes} min: ${count}`,
-      body,
+    const isStreams = match !== "" && label === "";
+    const path = isStreams ? "series" : label === "" ? "labels" : `label/${label}/values`;
+    const query = {
+      ...lastMinutes(minutes, call),
+      ...(match !== "" && { [isStreams ? "match[]" : "query"]: match }),
     };
+    const lines = await ask<readonly string[]>(isStreams ? streams : names, path, query, call);
+    const what = isStreams ? "streams" : `labels ${label}`;
+    return series.formatList(`Loki ${what} ${match}, last ${minutes} min`, lines, search);
   },
 });
 

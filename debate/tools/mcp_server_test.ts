@@ -185,7 +185,7 @@ Deno.test("a slow MCP server turns its tools off after 5 s", async () => {
     settings: BARE_SETTINGS,
     ports,
   });
-  const offers = server!.offers();
+  const offers = server!();
   await ports.clock.advance(5000);
   const [tool] = await offers;
   assert.equal(await tool?.missing(), "gw failed: no response within 5 s");
@@ -235,22 +235,24 @@ function guarded(issuer: string): FakePorts["answer"] {
       });
     }
     if (url.pathname === "/token") {
-      return jsonAnswer({ access_token: "fresh", token_type: "Bearer", expires_in: 60 });
+      return jsonAnswer({ access_token: "fresh-token", token_type: "Bearer", expires_in: 60 });
     }
-    if (headers["authorization"] === "Bearer fresh") return answering(ONE)(request);
+    if (headers["authorization"] === "Bearer fresh-token") return answering(ONE)(request);
     return textAnswer("", { status: 401, headers: { "www-authenticate": "Bearer" } });
   };
 }
 
 Deno.test("an MCP server with OAuth gets a token of the configured issuer", async () => {
   const settings = { MCP_VARIABLES: { MCP_SECRET: "pass" } };
-  const entry = { url: ENTRY.url, headers: { "x-team": "ops" }, tools: ["run"], oauth: OAUTH };
-  const { ports, why } = await setUp(guarded("https://idp.test"), entry, settings);
+  const entry = { url: ENTRY.url, headers: { "x-team": "team-secret" }, tools: ["run"], oauth: OAUTH };
+  const { ports, why, tool } = await setUp(guarded("https://idp.test"), entry, settings);
   assert.equal(why, "");
   const sent = ports.requests.find(({ url }) => url.pathname === "/token");
   assert.equal(sent?.headers["authorization"], `Basic ${btoa("debate:pass")}`);
   assert.equal(sent?.headers["x-team"], undefined);
   assert.match(sent?.body ?? "", /grant_type=client_credentials.*scope=mcp/);
+  const { text } = await call(tool, { says: "fresh-token ops team-secret" });
+  assert.match(text, /\{"says":"\[REDACTED\] ops \[REDACTED\]"\}/, "a token that the server repeats");
 });
 
 Deno.test("an MCP server cannot send the client secret to another issuer", async () => {

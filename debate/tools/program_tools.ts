@@ -5,7 +5,7 @@ import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
 import { type Call, countArgument, defineTool, describeRun, timeoutArgument } from "./define_tool.ts";
-import { findMissing, refuse } from "./run_program.ts";
+import { probe, refuse } from "./run_program.ts";
 import { checkCommand, needsOf, PROGRAM_RULES } from "./program_rules.ts";
 
 /** The given environment variables of this service. */
@@ -45,7 +45,7 @@ export const gitRecentChanges = defineTool({
   }),
   missing: async ({ ports }) =>
     await ports.folders.hasRepository()
-      ? await findMissing("git", ports)
+      ? await probe(ports, "git", "--version")
       : "neither a directory of ALLOWED_PROJECT_ROOTS nor a directory directly in it is a git repository",
   async run({ repo_path: path, count }, call) {
     const { folders, runProgram } = call.ports;
@@ -140,7 +140,7 @@ export const runSshCommand = defineTool({
     }
     const known = SSH_KNOWN_HOSTS || `${home}/.ssh/known_hosts`;
     if (!await exists(known) && !await exists("/etc/ssh/ssh_known_hosts")) return `${known} does not exist`;
-    return await findMissing("ssh", ports);
+    return await probe(ports, "ssh", "-V");
   },
   async run({ host, command, user, key_path: keyPath, port }, call) {
     const { SSH_DEFAULT_USER, SSH_KEY_PATH } = call.settings;
@@ -242,7 +242,7 @@ export const runKubectl = defineTool({
     if (!KUBECONFIG && !KUBERNETES_SERVICE_HOST && !await ports.exists(`${HOME}/.kube/config`)) {
       return "KUBECONFIG is not set, and ~/.kube/config does not exist";
     }
-    return await findMissing("kubectl", ports);
+    return await probe(ports, "kubectl", "version", "--client");
   },
   async run({ kubectl_args: text }, call) {
     const env = pickEnv(call, "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT");

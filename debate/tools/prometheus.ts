@@ -1,5 +1,5 @@
 import * as z from "@zod/zod";
-import { BACKEND_ARGUMENTS, type Call, defineTool, needsSetting } from "./define_tool.ts";
+import { BACKEND_ARGUMENTS, defineTool, needsSetting } from "./define_tool.ts";
 import { askBackend } from "./http_fetch.ts";
 import * as series from "./series.ts";
 
@@ -33,26 +33,16 @@ export const queryPrometheus = defineTool({
   }),
   missing: needsSetting("PROMETHEUS_URL"),
   async run({ query, start, end, step, base_url }, call) {
-    const isRange = start !== "" || end !== "" || step !== "";
-    const range = isRange
-      ? series.parseRange({ start, end, step }, call.ports.clock.now() / 1000)
-      : undefined;
+    const range = start + end + step === ""
+      ? undefined
+      : series.parseRange({ start, end, step }, Math.floor(call.ports.clock.now() / 1000));
     const { data, warnings = [] } = await askBackend("Prometheus", prometheusAnswer, {
       path: range === undefined ? "/api/v1/query" : "/api/v1/query_range",
-      query: {
-        query,
-        timeout: `${Math.ceil(call.seconds)}s`,
-        ...(range !== undefined && {
-          start: String(range.start),
-          end: String(range.end),
-          step: String(range.step),
-        }),
-      },
+      query: { query, timeout: `${Math.ceil(call.seconds)}s`, ...range },
       base_url,
     }, call);
     const lines = formatResult(data);
-    const [from, to] = range === undefined ? [] : [range.start, range.end].map(series.formatTime);
-    const when = range === undefined ? "" : `, ${from} to ${to}, step ${range.step} s`;
+    const when = range === undefined ? "" : `, ${range.start} to ${range.end}, step ${range.step}`;
     return {
       ok: true,
       title: `PromQL ${query}${when}: ${data.resultType}, ${lines.length} ${
@@ -64,23 +54,15 @@ export const queryPrometheus = defineTool({
   },
 });
 
-function formatResult(data: z.infer<typeof prometheusAnswer>["data"]): readonly string[] {
-  switch (data.resultType) {
-    case "vector":
-      return data.result.map(({ metric, value }) =>
-        `${series.formatLabels(metric)} => ${value?.[1] ?? "(histogram)"}`
-      );
-    case "matrix":
-      return series.formatMatrix(data.result);
-    case "scalar":
-    case "string":
-      return [data.result[1]];
-    default:
-      return data satisfies never;
-  }
+function formatResult({ resultType, result }: z.infer<typeof prometheusAnswer>["data"]): readonly string[] {
+  if (resultType === "matrix") return series.formatMatrix(result);
+  if (resultType !== "vector") return [result[1]];
+  return result.map(({ metric, value }) =>
+    `${series.formatLabels(metric)} => ${value?.[1] ?? "(histogram)"}`
+  );
 }
 
-const names = z.object({ data: z.array(z.string()) });
+const names = z.object({ data: z.array(z.string()) }).transform(({ data }) => data);
 
 const alerts = z.object({
   data: z.object({
@@ -91,21 +73,34 @@ const alerts = z.object({
       activeAt: z.string().default("an unknown time"),
     })),
   }),
-});
+}).transform(({ data }) =>
+  data.alerts.map(
+    ({ labels: { alertname = "", ...rest }, annotations: { summary, description }, ...alert }) => {
+      const said = summary ?? description ?? "no summary";
+      return `${alertname}${series.formatLabels(rest)} ${alert.state} since ${alert.activeAt}: ${said}`;
+    },
+  )
+);
 
-const rules = z.object({
-  data: z.object({
-    groups: z.array(z.object({
-      rules: z.array(z.object({
-        type: z.string(),
-        name: z.string(),
-        query: z.string(),
-        state: z.string().default(""),
-        lastError: z.string().default(""),
-      })),
-    })),
-  }),
-});
+const rule = z.object({
+  type: z.string(),
+  name: z.string(),
+  query: z.string(),
+  state: z.string().default(""),
+  lastError: z.string().default(""),
+}).transform(({ type, name, query, state, lastError }) =>
+  `${name} (${state || type}): ${query}${lastError === "" ? "" : ` (error: ${lastError})`}`
+);
+const rules = z.object({ data: z.object({ groups: z.array(z.object({ rules: z.array(rule) })) }) })
+  .transform(({ data }) => data.groups.flatMap((group) => group.rules));
+
+/** The path and the lines of each list. */
+const LISTS = {
+  metrics: { path: "label/__name__/values", schema: names },
+  labels: { path: "labels", schema: names },
+  alerts: { path: "alerts", schema: alerts },
+  rules: { path: "rules", schema: rules },
+} as const;
 
 export const listPrometheus = defineTool({
   name: "list_prometheus",
@@ -113,66 +108,25 @@ export const listPrometheus = defineTool({
     "Find metrics, labels, the values of a label, active alerts, or alerting and recording rules of Prometheus.",
   schema: z.strictObject({
     what: z.enum(["metrics", "labels", "alerts", "rules"]),
-    search: z.string().max(200).default("").describe("only lines that contain this text"),
-    match: z.string().max(2000).default("").describe(
-      'metrics and labels: only of these series, such as {job="api"}',
-    ),
     label: series.labelArgument("labels: list the values of this label"),
+    match: z.string().max(2000).default("").describe(
+      'metrics, labels: only of these series, such as {job="api"}',
+    ),
+    search: series.searchArgument,
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
   missing: needsSetting("PROMETHEUS_URL"),
-  async run({ what, search, match, label }, call) {
-    const { count, body } = series.formatList(await listLines(what, match, label, call), search);
-    const shown = what === "labels" && label !== "" ? `values of ${label}` : what;
-    const of = [
-      ...(match === "" ? [] : [` of ${match}`]),
-      ...(search === "" ? [] : [` with ${JSON.stringify(search)}`]),
-    ];
-    return { ok: true, title: `Prometheus ${shown}${of.join("")}: ${count}`, body };
+  async run({ what, label, match, search }, call) {
+    const { path, schema } = LISTS[what];
+    const lines = await askBackend<readonly string[]>("Prometheus", schema, {
+      path: `/api/v1/${what === "labels" && label !== "" ? `label/${label}/values` : path}`,
+      query: match === "" ? {} : { "match[]": match },
+      base_url: "",
+    }, call);
+    return series.formatList(
+      `Prometheus ${[what, label, match].filter((part) => part !== "").join(" ")}`,
+      lines,
+      search,
+    );
   },
 });
-
-async function listLines(
-  what: "metrics" | "labels" | "alerts" | "rules",
-  match: string,
-  label: string,
-  call: Call,
-): Promise<readonly string[]> {
-  const query = match === "" ? {} : { "match[]": match };
-  switch (what) {
-    case "metrics":
-      return (await ask(names, "label/__name__/values", query, call)).data;
-    case "labels":
-      return (await ask(names, label === "" ? "labels" : `label/${label}/values`, query, call)).data;
-    case "alerts": {
-      const { data } = await ask(alerts, "alerts", {}, call);
-      return data.alerts.map(({ labels, annotations, state, activeAt }) => {
-        const { alertname = "", ...rest } = labels;
-        const said = annotations["summary"] ?? annotations["description"] ?? "";
-        return `${alertname}${series.formatLabels(rest)} ${state} since ${activeAt}${
-          said === "" ? "" : `: ${said}`
-        }`;
-      });
-    }
-    case "rules": {
-      const { data } = await ask(rules, "rules", { exclude_alerts: "true" }, call);
-      return data.groups.flatMap((group) =>
-        group.rules.map(({ type, name, query, state, lastError }) =>
-          `${name} (${[type, state].filter((part) => part !== "").join(", ")}): ${query}` +
-          (lastError === "" ? "" : ` (error: ${lastError})`)
-        )
-      );
-    }
-    default:
-      return what satisfies never;
-  }
-}
-
-function ask<T>(
-  schema: z.ZodType<T>,
-  path: string,
-  query: Readonly<Record<string, string>>,
-  call: Call,
-): Promise<T> {
-  return askBackend("Prometheus", schema, { path: `/api/v1/${path}`, query, base_url: "" }, call);
-}

@@ -87,19 +87,21 @@ export function createProgramRunner(clock: Clock): RunProgram {
 
 const PROBE_MS = 5000;
 
-/** Starts a program, and returns the reason if it cannot be started. */
-export async function findMissing(
-  program: string,
+/** Starts a program. Returns the reason if it does not work. */
+export async function probe(
   { runProgram, clock }: { readonly runProgram: RunProgram; readonly clock: Clock },
+  program: string,
+  ...args: readonly string[]
 ): Promise<string | undefined> {
   using deadline = new Deadline({
     clock,
     ms: PROBE_MS,
-    late: () => new ToolFailure(`${program} does not end`),
+    late: () => new ToolFailure("its check does not end"),
   });
   try {
-    await runProgram({ program, args: ["--version"], cwd: "/", signal: deadline.signal });
-    return undefined;
+    const { stopped, code, stderr } = await runProgram({ program, args, cwd: "/", signal: deadline.signal });
+    if (stopped === undefined && code === 0) return undefined;
+    return stderr.trim() || `its check ended with exit code ${code}`;
   } catch (error) {
     if (error instanceof ToolFailure) return error.message;
     throw error;

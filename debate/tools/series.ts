@@ -2,7 +2,7 @@
 import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { type Chart, MAX_CHART_POINTS } from "../engine/events.ts";
-import { thin } from "./define_tool.ts";
+import { type Finding, thin } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 
 export const labelsSchema = z.record(z.string(), z.string());
@@ -54,32 +54,29 @@ export function formatMatrix(matrix: Matrix): readonly string[] {
       a.value - b.value
     );
     const [min, max, first, last] = [numbers[0], numbers.at(-1), points[0], points.at(-1)];
-    if (first === undefined || last === undefined) return `${formatLabels(metric)} => (histogram)`;
-    const name = `${formatLabels(metric)} => `;
+    const name = `${formatLabels(metric)} =>`;
+    if (first === undefined || last === undefined) return `${name} (histogram)`;
     if (points.every(({ text }) => text === first.text)) {
-      return `${name}${first.text} at ${first.at}${first === last ? "" : `, unchanged until ${last.at}`}`;
+      return `${name} ${first.text} at ${first.at}${first === last ? "" : `, unchanged until ${last.at}`}`;
     }
-    const facts = Object.entries({ min, max, last }).flatMap(([fact, point]) =>
-      point === undefined ? [] : [`${fact} ${point.text} at ${point.at}`]
+    const facts = Object.entries({ min, max, last }).map(([fact, point]) =>
+      point && `${fact} ${point.text} at ${point.at}`
     );
-    const line = `${name}${facts.join(", ")} (${points.length} points)`;
-    if (shown === 0) return line;
-    return `${line}\n  ${thin(points, shown).map(({ at, text }) => `${at} ${text}`).join("\n  ")}`;
+    const line = `${name} ${facts.filter((fact) => fact).join(", ")} (${points.length} points)`;
+    return [line, ...thin(points, shown).map(({ at, text }) => `  ${at} ${text}`)].join("\n");
   });
 }
 
 /** A chart with the labels that differ between the series. */
 export function chartOf(matrix: Matrix): Chart {
-  const names = [...new Set(matrix.flatMap(({ metric }) => Object.keys(metric)))]
-    .filter((name) =>
-      matrix.length === 1 || matrix.some(({ metric }) => metric[name] !== matrix[0]?.metric[name])
-    );
+  const isCommon = (name: string, value: string) => matrix.every(({ metric }) => metric[name] === value);
   return {
     series: matrix.map(({ metric, values = [] }) => ({
-      label: formatLabels(Object.fromEntries(names.flatMap((name) => {
-        const value = metric[name];
-        return value === undefined ? [] : [[name, value]];
-      }))),
+      label: formatLabels(
+        matrix.length === 1
+          ? metric
+          : Object.fromEntries(Object.entries(metric).filter((label) => !isCommon(...label))),
+      ),
       points: values.map(([seconds, value]) => [Math.round(seconds * 1000), Number(value)] as const),
     })),
   };
@@ -101,58 +98,53 @@ function parseSeconds(text: string): number | undefined {
 
 /** A time as ISO 8601 (without a zone: UTC), `now`, or a duration before now such as `2h`. In seconds. */
 function parseTime(name: string, text: string, now: number): number {
-  const ago = /[smhdw]$/.test(text) ? parseSeconds(text.replace(/^now-/, "")) : undefined;
+  const ago = text === "now"
+    ? 0
+    : /[smhdw]$/.test(text)
+    ? parseSeconds(text.replace(/^now-/, ""))
+    : undefined;
   if (ago !== undefined) return now - ago;
-  if (text === "now") return now;
-  if (/^\d{9,10}$/.test(text)) return Number(text);
-  const hasZone = !/^[\d-]{10}T[\d:.]+$/.test(text);
-  const ms = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(hasZone ? text : `${text}Z`) : NaN;
-  if (!Number.isNaN(ms)) return ms / 1000;
-  return refuse(
-    `${name} ${JSON.stringify(text)} is not a time: use ISO 8601, or a duration before now such as 2h`,
-  );
+  const isLocal = /^[\d-]{10}T[\d:.]+$/.test(text);
+  const ms = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(isLocal ? `${text}Z` : text) : NaN;
+  return Number.isNaN(ms)
+    ? refuse(`${name} ${JSON.stringify(text)} is not ISO 8601 or a duration such as 2h`)
+    : ms / 1000;
 }
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200];
 const HOUR = 3600;
 
-/** A range in seconds. The default is the last hour. A step that gives too many points is enlarged. */
+/** The parameters of a range. The default is the last hour. A step that gives too many points is enlarged. */
 export function parseRange(
   { start, end, step }: { readonly start: string; readonly end: string; readonly step: string },
   now: number,
-): { readonly start: number; readonly end: number; readonly step: number } {
-  const to = parseTime("end", end === "" ? "now" : end, now);
+) {
+  const to = parseTime("end", end || "now", now);
   const from = start === "" ? to - HOUR : parseTime("start", start, now);
   if (from >= to) refuse("start must be before end");
-  const least = (to - from) / (MAX_CHART_POINTS - 1);
-  const asked = step === ""
-    ? STEPS.find((each) => each >= least)
-    : parseSeconds(step) ?? refuse(`step ${JSON.stringify(step)} is not a duration such as 30s`);
-  return { start: from, end: to, step: Math.max(1, Math.ceil(least), asked ?? 0) };
+  const least = Math.ceil((to - from) / (MAX_CHART_POINTS - 1));
+  const asked = step === "" ? STEPS.find((each) => each >= least) ?? least : parseSeconds(step);
+  if (asked === undefined) return refuse(`step ${JSON.stringify(step)} is not a duration such as 30s`);
+  return { start: formatTime(from), end: formatTime(to), step: `${Math.max(least, asked)}s` };
 }
+
+export const searchArgument = z.string().max(200).default("").describe("only lines that contain this text");
 
 /** The maximum length of a list, so that it is not truncated in the middle. */
 const MAX_LIST = 3000;
 const MAX_LISTED = 400;
 
 /** The lines that contain a text, as far as there is room. The rest is counted by the first word of its lines. */
-export function formatList(lines: readonly string[], search: string): { count: number; body: string } {
+export function formatList(what: string, lines: readonly string[], search: string): Finding {
   const found = lines.filter((line) => line.toLowerCase().includes(search.toLowerCase()))
     .map((line) => cutText(line.replace(/\s+/g, " "), MAX_LISTED));
   let length = 0;
   const shown = found.filter((line) => (length += line.length + 1) <= MAX_LIST);
-  const rest = found.slice(shown.length);
-  const counts = new Map<string, number>();
-  for (const line of rest) {
-    const word = line.slice(0, line.search(/[_{: ]/) + 1);
-    counts.set(word, (counts.get(word) ?? 0) + 1);
-  }
-  const groups = [...counts].toSorted(([, a], [, b]) => b - a).slice(0, 20).map(([word, n]) =>
-    `${word}* ${n}`
-  );
-  const tail = `(${rest.length} more, not shown: ${groups.join(", ")}. Narrow with search or match)`;
-  return {
-    count: found.length,
-    body: found.length === 0 ? "(nothing)" : [...shown, ...(rest.length > 0 ? [tail] : [])].join("\n"),
-  };
+  const rest = Map.groupBy(found.slice(shown.length), (line) => line.slice(0, line.search(/[_{: ]/) + 1));
+  const groups = [...rest].map(([word, { length }]) => `${word}* ${length}`).slice(0, MAX_SERIES).join(", ");
+  const tail = rest.size === 0
+    ? []
+    : [`(${found.length - shown.length} more, not shown: ${groups}. Use search or match)`];
+  const title = `${what}${search === "" ? "" : ` with ${JSON.stringify(search)}`}: ${found.length}`;
+  return { ok: true, title, body: [...shown, ...tail].join("\n") || "(nothing)" };
 }

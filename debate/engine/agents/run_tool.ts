@@ -19,7 +19,7 @@ interface Settled extends Pick<ToolLogEntry, "args" | "result" | "error" | "appr
   readonly proposed_args?: ToolArgs;
   /** The tool's own result, if `result` contains additional text. */
   readonly original?: string;
-  readonly chart?: Chart;
+  readonly chart?: Chart | undefined;
   readonly durationMs: number | null;
 }
 
@@ -65,8 +65,12 @@ export async function runTool(
       { clock: ports.clock, signal },
       (signal) =>
         ports.approve({
-          ...{ call_id, tool_name: tool.name, args, ...who, signal },
-          needsApproval: tool.needsApproval === true,
+          call_id,
+          tool_name: tool.name,
+          args,
+          ...who,
+          signal,
+          needsApproval: tool.needsApproval,
         }),
     );
     if (typeof answer === "object") {
@@ -88,8 +92,7 @@ export async function runTool(
       (signal) => tool.run(args, { signal, runId: setup.runId }),
     ).catch((error) => ({ ok: false, text: `Tool error: ${describeFailure(tool, error, tooLate)}` }));
     if (ok) cache.store(tool.name, args, { text, role: ROLES[node], round });
-    const durationMs = Math.max(0, Math.round(clock.now() - startedAt));
-    return { result: text, error: !ok, durationMs, ...(chart !== undefined && { chart }) };
+    return { result: text, error: !ok, durationMs: Math.max(0, Math.round(clock.now() - startedAt)), chart };
   }
 
   /** An exception from a tool is a defect. Its text is not shown, because it may contain anything. */
@@ -116,11 +119,7 @@ export async function runTool(
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
   const number = debate.toolLog.push({ call_id, agent: node, tool_name, args, result, error, approval });
-  const facts = {
-    cached: approval === "cached",
-    duration_ms: durationMs,
-    ...(chart !== undefined && { chart }),
-  };
+  const facts = { cached: approval === "cached", duration_ms: durationMs, ...(chart && { chart }) };
   ports.emit({ type: "tool_call", call_id, number, ...who, tool_name, ...told, ...facts });
   signal.throwIfAborted();
   // A call without approval is not an error, but it ran nothing.
