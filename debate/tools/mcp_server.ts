@@ -80,10 +80,8 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
   function offer(tool: string, known: readonly KnownTool[], failure: string | undefined): ToolOffer {
     const name = `${server}__${tool}`;
     const found = known.find((each) => each.name === tool);
-    const schema = found !== undefined && isShallow(found.inputSchema, MAX_SCHEMA_DEPTH)
-      ? JSON.stringify(found.inputSchema)
-      : "";
-    const isUsable = schema !== "" && schema.length <= MAX_SCHEMA;
+    const isUsable = found !== undefined && isShallow(found.inputSchema, MAX_SCHEMA_DEPTH) &&
+      JSON.stringify(found.inputSchema).length <= MAX_SCHEMA;
     const problem = isUsable ? undefined : found ? "its schema is too large" : "the server has no such tool";
     return {
       name,
@@ -91,7 +89,7 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
         `Tool of the MCP server ${server}. ${clean(found?.description ?? "")}`,
         MAX_DESCRIPTION,
       ),
-      parameters: isUsable ? JSON.parse(schema, (_, value) => cleanTexts(value, clean)) : {},
+      parameters: isUsable ? fieldsOf(cleanTexts(found.inputSchema, clean)) : {},
       needsApproval: !config.no_approval.includes(tool),
       missing: () => Promise.resolve(failure ?? problem),
       run: (args, context) => {
@@ -132,11 +130,13 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
 
 type KnownTool = Awaited<ReturnType<Client["listTools"]>>["tools"][number];
 
-/** The texts and the names of a value in JSON. */
 function cleanTexts(value: unknown, clean: (text: string) => string): unknown {
   if (typeof value === "string") return clean(value);
+  if (Array.isArray(value)) return value.map((each) => cleanTexts(each, clean));
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), each]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [clean(key), cleanTexts(each, clean)]),
+  );
 }
 
 type Use<T> = (

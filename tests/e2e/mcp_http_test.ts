@@ -9,11 +9,8 @@ import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
 import { AGENTS, McpHttpScene, withVerifiedAgent } from "./mcp_http_scene.ts";
 import { HumanOAuth } from "./oauth_client.ts";
-import { OpenIdServer, SCOPE, signIn } from "./open_id_server.ts";
-import { brokerCommand } from "../stage/service_command.ts";
-import { editConfig, HOST } from "../stage/stage.ts";
-import { withStage } from "../stage/with_stage.ts";
-import { freePort } from "../stage/free_port.ts";
+import { SCOPE, signIn } from "./open_id_server.ts";
+import { HOST } from "../stage/stage.ts";
 import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "@panva/jose";
 
