@@ -4,8 +4,6 @@ import { writeAllSync } from "@gateway/shared/text";
 import type { Environment } from "./cli/environment.ts";
 import type { ExitCode } from "./cli/options.ts";
 import { runProgram } from "./cli/program.ts";
-import { ENV_NAMES } from "./settings/config.ts";
-import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno.Signal[];
 const DEFAULT_WIDTH = 80;
@@ -42,9 +40,8 @@ export async function runHere(
       width: isLive ? Math.min(MAX_WIDTH, columns()) : DEFAULT_WIDTH,
     },
     workingFolder: Deno.cwd(),
-    variables: Object.fromEntries(
-      [...ENV_NAMES, ...TOOL_ENV_NAMES].map((name) => [name, Deno.env.get(name)]),
-    ),
+    // The permission set allows only the variables of the settings and of the tools.
+    variables: Deno.env.toObject(),
     clock: systemClock,
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     signal: stop.signal,

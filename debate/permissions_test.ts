@@ -9,7 +9,7 @@ const PROGRAMS = [...Object.keys(PROGRAM_RULES), "bwrap", "git", "kill", "kubect
 
 for (const [name, set] of Object.entries(manifest.permissions)) {
   Deno.test(`the set ${name} allows exactly the variables that are read`, () => {
-    assert.deepEqual(set.env.allow, [...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES])].sort());
+    assert.deepEqual(set.env.allow, [...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES, "MCP_*"])].sort());
   });
 
   Deno.test(`the set ${name} allows exactly the programs of the tools`, () => {

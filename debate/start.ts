@@ -4,7 +4,6 @@ import { fileURLToPath } from "node:url";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import { readSettings } from "./cli/environment.ts";
 import { exitCodeOf, writeFailure } from "./cli/options.ts";
-import { ENV_NAMES } from "./settings/config.ts";
 import { serveFlags } from "./permissions.ts";
 import { PROGRAM_PATH } from "./tools/run_program.ts";
 import { SANDBOX_PROGRAM } from "./tools/sandbox.ts";
@@ -20,8 +19,7 @@ if (import.meta.main) {
 
 /** The command that runs the server, quoted for a shell. */
 async function describeCommand(args: readonly string[], workingFolder: string): Promise<string> {
-  const variables = Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)]));
-  const settings = await readSettings({ variables, workingFolder });
+  const settings = await readSettings({ variables: Deno.env.toObject(), workingFolder });
   const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url));
   const flags = serveFlags(settings, { workingFolder, hasSandbox: await hasProgram(SANDBOX_PROGRAM) });
   // Deno resolves allowed programs in its own search path. The tools use a path without wrappers of users.

@@ -124,6 +124,7 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
     ELASTICSEARCH_URL: "",
     ALERT_SECRET: "",
     ALERT_ANSWER_URL: "",
+    MCP_VARIABLES: {},
   };
   const url = "postgres://u:p%40ssword@h/d";
   assert.deepEqual(
@@ -139,6 +140,8 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
   );
   const alerts = { ALERT_SECRET: "of senders", ALERT_ANSWER_URL: "https://chat.example/T0/secret" };
   assert.deepEqual(ownSecrets({ ...empty, ...alerts, DATABASE_URL: "" }), Object.values(alerts));
+  const MCP_VARIABLES = { MCP_TOKEN: "of a server" };
+  assert.deepEqual(ownSecrets({ ...empty, DATABASE_URL: "", MCP_VARIABLES }), ["of a server"]);
   assert.deepEqual(ownSecrets({ ...empty, DATABASE_URL: "" }), []);
   const chat = "https://chat.example/hooks/T0/a%2Ftoken-of-24-letters?sig=0123456789abcdef%3D";
   const own = createContextRedactor(ownSecrets({ ...empty, DATABASE_URL: "", ALERT_ANSWER_URL: chat }));

@@ -1,5 +1,6 @@
 import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import { maskSecrets } from "@gateway/shared/redact";
+import type { Settings } from "../settings/config.ts";
 
 export type RedactionCounts = Readonly<Record<string, number>>;
 
@@ -47,15 +48,14 @@ type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
 
 /** The secrets in the settings, including passwords in URLs, both encoded and decoded. */
 export function ownSecrets(
-  settings: Readonly<
-    Record<
-      | "HUB_TOKEN"
-      | "ASSIST_TOKEN"
-      | "WEB_PASSWORD"
-      | "ALERT_SECRET"
-      | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`,
-      string
-    >
+  settings: Pick<
+    Settings,
+    | "HUB_TOKEN"
+    | "ASSIST_TOKEN"
+    | "WEB_PASSWORD"
+    | "ALERT_SECRET"
+    | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`
+    | "MCP_VARIABLES"
   >,
 ): readonly string[] {
   const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL } = settings;
@@ -63,6 +63,7 @@ export function ownSecrets(
   const passwords = urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).password);
   const texts = [HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL];
   const encoded = [...passwords, ...webhookSecrets(ALERT_ANSWER_URL)];
+  texts.push(...Object.values(settings.MCP_VARIABLES));
   return [...texts, ...encoded, ...encoded.map(decodePercent)].filter((secret) => secret !== "");
 }
 

@@ -36,6 +36,24 @@ export interface CostEstimate {
   readonly has_prices: boolean;
 }
 
+export const MAX_CHART_SERIES = 8;
+export const MAX_CHART_POINTS = 120;
+export const MAX_CHART_LABEL = 300;
+/** The latest time of a JavaScript date. */
+export const MAX_CHART_MS = 8.64e15;
+
+/** Series of a chart, at most 8, with at most 120 points each. All numbers are finite. */
+export interface Chart {
+  readonly unit?: string;
+  readonly series: readonly ChartSeries[];
+}
+
+interface ChartSeries {
+  readonly label: string;
+  /** Times are in milliseconds since the epoch. */
+  readonly points: readonly (readonly [ms: number, value: number])[];
+}
+
 interface AgentFields {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
@@ -147,6 +165,8 @@ export type RunEvent =
     /** The arguments that the agent requested, if the operator approved others. */
     readonly proposed_args?: ToolArgs;
     readonly result: string;
+    /** Up to 8 series with up to 120 points of a time in milliseconds and a value; absent for a cached result. */
+    readonly chart?: Chart;
     readonly error: boolean;
     readonly approval: CallApproval;
     readonly cached: boolean;

@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { ReasoningEffort, RunEnd, RunEvent, TokenTotals, ToolArgs, Usage } from "./events.ts";
+import type { Chart, ReasoningEffort, RunEnd, RunEvent, TokenTotals, ToolArgs, Usage } from "./events.ts";
 import type {
   AgentNode,
   AgentRole,
@@ -53,6 +53,7 @@ export interface ApprovalCall extends Pick<ToolLogEntry, "call_id" | "tool_name"
   readonly need: string | undefined;
   /** The text of the agent before the call; may be empty. */
   readonly reason: string;
+  readonly needsApproval?: boolean | undefined;
   /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
 }
@@ -116,6 +117,8 @@ export interface ToolResult {
   readonly ok: boolean;
   /** The text for the model and the operator. The tool redacts it and truncates it to 4000 characters. */
   readonly text: string;
+  /** Masked and bounded like the text. */
+  readonly chart?: Chart;
 }
 
 export interface ToolContext {
@@ -127,6 +130,8 @@ export interface ToolContext {
 }
 
 export interface Tool extends ToolSchema {
+  /** Calls wait for approval in a run that requires it, in addition to the tools of the settings. */
+  readonly needsApproval?: boolean;
   /**
    * The reason why a call needs the approval of a person, whatever the settings. {@linkcode Tool.run} rejects such a
    * call without an approval.

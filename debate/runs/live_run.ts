@@ -126,7 +126,7 @@ export class LiveRun {
     const { call_id, tool_name, args, agent_node, agent_role, need, reason } = call;
     const { settings, clock, redact, operator } = this.#setup;
     const ms = settings.APPROVAL_TIMEOUT_SECONDS * 1000;
-    const isGuarded = settings.APPROVAL_REQUIRED_TOOLS.includes(tool_name);
+    const isGuarded = call.needsApproval || settings.APPROVAL_REQUIRED_TOOLS.includes(tool_name);
     if (operator === "absent") return isGuarded ? "rejected" : "auto";
     if (!this.#options.requireApproval || (!isGuarded && need === undefined)) return "auto";
     const key = callKey(tool_name, args);

@@ -16,7 +16,7 @@ interface RunPorts {
   readonly clock: Clock;
   readonly newId: (bytes: number) => string;
   readonly openModel: (id: string) => Model | Promise<Model>;
-  readonly tools: readonly Tool[];
+  readonly toolset: () => Promise<{ readonly tools: readonly Tool[] }>;
   readonly audit: DebatePorts["audit"];
   /** Masks secrets in the operator's texts. */
   readonly redact: (text: string) => string;
@@ -109,13 +109,15 @@ export class RunManager {
   }
 
   async #debate(run: LiveRun, request: ServerRun): Promise<Outcome> {
-    const { openModel, tools, audit, redact, clock, newId, warn, fail } = this.#ports;
+    const { openModel, toolset, audit, redact, clock, newId, warn, fail } = this.#ports;
     const { APPROVAL_REQUIRED_TOOLS: guarded } = this.#settings;
     try {
       const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
+      const { tools } = await toolset();
+      const free = tools.filter(({ name, needsApproval }) => !needsApproval && !guarded.includes(name));
       return await conductDebate(setup, {
         emit: (event) => run.emit(event),
-        tools: request.operator === "absent" ? tools.filter(({ name }) => !guarded.includes(name)) : tools,
+        tools: request.operator === "absent" ? free : tools,
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
         waitForComment: async () => maskWord(await run.waitForComment(), redact),

@@ -35,12 +35,12 @@ export const EFFORTS = ["none", "low", "medium", "high"] as const;
 
 const effort = (role: string) => z.enum(EFFORTS).default("none").describe(`reasoning effort of the ${role}`);
 
-function isHttpUrl(value: string): boolean {
+export function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && URL.canParse(value);
 }
 
 /** Whether the request to a URL is encrypted, or stays on this machine. */
-function isSafeUrl(value: string): boolean {
+export function isSafeUrl(value: string): boolean {
   if (!isHttpUrl(value)) return false;
   const { protocol, hostname } = new URL(value);
   return protocol === "https:" || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
@@ -73,7 +73,13 @@ export function writersFrom(
   return { DEBUG: at("DEBUG"), INFO: at("INFO"), WARNING: at("WARNING"), ERROR: at("ERROR") };
 }
 
-export type Settings = Readonly<z.infer<typeof settingsSchema>>;
+export type Settings = Readonly<z.infer<typeof settingsSchema>> & {
+  /** The variables for `MCP_SERVERS_FILE`, by name. */
+  readonly MCP_VARIABLES: Readonly<Record<string, string>>;
+};
+
+/** The names of variables to which `MCP_SERVERS_FILE` may refer start with this text. */
+export const MCP_PREFIX = "MCP_";
 
 export const settingsSchema = z.strictObject({
   HUB_TOKEN: text("access token of provider A, for models `hub/<name>`"),
@@ -149,6 +155,9 @@ export const settingsSchema = z.strictObject({
   LOKI_URL: url("base URL for query_loki"),
   ELASTICSEARCH_URL: url("base URL for query_elasticsearch"),
   DATABASE_URL: text("PostgreSQL URL for run_db_explain; use an account that can only read"),
+  MCP_SERVERS_FILE: text(
+    "JSON file of MCP servers with tools for agents; it may refer to variables such as ${MCP_TOKEN}",
+  ),
   SSH_DEFAULT_USER: text("default account for run_ssh_command; empty: the current user's name"),
   SSH_KEY_PATH: text("private key for run_ssh_command; empty: the SSH agent and the standard keys"),
   SSH_KNOWN_HOSTS: text("known_hosts file for run_ssh_command; empty: the current user's file"),
@@ -238,7 +247,14 @@ export function loadSettings({ env, dotEnv = "", workingFolder }: {
     ...{ what: "settings", schema: settingsSchema, source: "environment and .env" },
     text: JSON.stringify(values),
   });
-  return { ...checked, ...resolvePaths(checked, env, workingFolder) };
+  const named = Object.keys({ ...file, ...env }).filter((name) =>
+    name.startsWith(MCP_PREFIX) && !(name in VARIABLES)
+  );
+  const settings = {
+    ...checked,
+    MCP_VARIABLES: Object.fromEntries(named.map((name) => [name, env[name] || file[name] || ""])),
+  };
+  return { ...settings, ...resolvePaths(settings, env, workingFolder) };
 }
 
 /** The value of a variable in the type of its setting; an unusable text stays, and the schema rejects it. */

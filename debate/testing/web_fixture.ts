@@ -72,6 +72,7 @@ export class WebFixture {
     const newId = (bytes: number) => (++ids).toString(16).padStart(2 * bytes, "0");
     const warn = (message: string) => this.warnings.push(message);
     const redactor = createContextRedactor([OWN_SECRET]);
+    const toolset = () => Promise.resolve({ tools: options.tools, statuses: [] });
     this.manager = new RunManager(settings, {
       store,
       clock: this.clock,
@@ -80,7 +81,7 @@ export class WebFixture {
         if (options.model instanceof Error) throw options.model;
         return options.model;
       },
-      tools: options.tools,
+      toolset,
       audit: (line) => void this.audited.push(line),
       redact: (text) => redactor(text).text,
       estimateCost: () => null,
@@ -93,6 +94,7 @@ export class WebFixture {
     };
     const ports: Omit<WebPorts, "alerts"> = {
       sandboxProblem: "bwrap is missing",
+      toolset,
       settings,
       clock: this.clock,
       store,

@@ -216,7 +216,7 @@ export async function askBackend<T>(
   }
   const url = new URL(base.origin + pathOf(base) + path + base.search);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
-  const answer = await exchangeWithAny(url, await resolveHost(url, call), {
+  const answer = await exchangeWithConfigured(what, url, {
     method: body === undefined ? "GET" : "POST",
     headers: {
       accept: "application/json",
@@ -224,13 +224,7 @@ export async function askBackend<T>(
       ...credentialsOf(base),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    maxBytes: MAX_ANSWER_BYTES,
   }, call);
-  if (answer.isCut) {
-    refuse(`the response of ${what} is larger than ${MAX_ANSWER_BYTES} bytes: narrow the query`);
-  }
-  const encoding = answer.headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") refuse(`${what} sent a compressed response without a request for it`);
   const text = new TextDecoder().decode(answer.body);
   if (answer.status < 200 || answer.status > 299) {
     const shown = text.length <= MAX_SHOWN_ERROR ? text : dropPartialWord(text.slice(0, MAX_SHOWN_ERROR));
@@ -238,6 +232,23 @@ export async function askBackend<T>(
   }
   const json = parseJson(text) ?? refuse(`the response of ${what} is not JSON`);
   return schema.safeParse(json).data ?? refuse(`the response of ${what} has an unknown form`);
+}
+
+/** Connects to a server that the operator configured, at any address. A redirect is not followed. */
+export async function exchangeWithConfigured(
+  what: string,
+  url: URL,
+  outgoing: Omit<Outgoing, "maxBytes">,
+  call: Call,
+): Promise<HttpAnswer> {
+  const request = { ...outgoing, maxBytes: MAX_ANSWER_BYTES };
+  const answer = await exchangeWithAny(url, await resolveHost(url, call), request, call);
+  if (answer.isCut) {
+    refuse(`the response of ${what} is larger than ${MAX_ANSWER_BYTES} bytes: narrow the query`);
+  }
+  const encoding = answer.headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") refuse(`${what} sent a compressed response without a request for it`);
+  return answer;
 }
 
 function isSame(requested: string, base: URL): boolean {

@@ -165,7 +165,8 @@ Deno.test("the run of an alert has no tool that needs approval, whatever its opt
   const guarded = new FixedTool(GUARDED_TOOL);
   const free = Object.assign(new FixedTool("http_get"), { needOf: () => "a.test:80 is not listed" });
   const model = withTool("http_get");
-  const web = await open({ model, tools: [guarded, free], env: { TOOL_APPROVAL_REQUIRED: "false" } });
+  const own = Object.assign(new FixedTool("gw__run"), { needsApproval: true });
+  const web = await open({ model, tools: [guarded, own, free], env: { TOOL_APPROVAL_REQUIRED: "false" } });
   await tell(web, PAGERDUTY);
   await settle(web);
   // The tool itself rejects a call that nobody approved.

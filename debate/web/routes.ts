@@ -41,8 +41,9 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
   "GET /api/settings": {
     handle: service.handleSettings,
-    summary: "Get the default values of the start form",
-    answer: "settings by name",
+    summary: "Get the default values of the start form, and the tools",
+    answer:
+      "settings by name, and `tools`, each with `name`, `description`, `available`, `why` (the reason if it is off) and `needs_approval`",
   },
   "GET /api/prompts": {
     handle: service.handlePrompts,

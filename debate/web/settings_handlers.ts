@@ -18,7 +18,7 @@ import { stringify } from "yaml";
 import { firstPrompts } from "../engine/agents/prompt.ts";
 import { previewBody } from "./bodies.ts";
 
-export function handleSettings({ settings, sandboxProblem }: WebPorts): Response {
+export async function handleSettings({ settings, sandboxProblem, toolset }: WebPorts): Promise<Response> {
   return Response.json({
     diagnostic_model: settings.DIAGNOSTIC_MODEL,
     skeptic_model: settings.SKEPTIC_MODEL,
@@ -40,6 +40,7 @@ export function handleSettings({ settings, sandboxProblem }: WebPorts): Response
     approval_timeout_seconds: settings.APPROVAL_TIMEOUT_SECONDS,
     comment_timeout_seconds: settings.COMMENT_TIMEOUT_SECONDS,
     max_upload_bytes: settings.MAX_UPLOAD_BYTES,
+    tools: (await toolset()).statuses,
     builtin_incident: { topic: memoryLeak.topic, model: "replay/memory_leak" },
   });
 }
