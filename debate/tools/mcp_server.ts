@@ -5,11 +5,7 @@
 import { parseConfig } from "@gateway/shared/config";
 import { errorText } from "@gateway/shared/errors";
 import { cutText } from "@gateway/shared/text";
-import {
-  Client,
-  ClientCredentialsProvider,
-  StreamableHTTPClientTransport,
-} from "@modelcontextprotocol/client";
+import type { Client, ClientCredentialsProvider } from "@modelcontextprotocol/client";
 import * as z from "@zod/zod";
 import { isShallow } from "../engine/agents/run_tool.ts";
 import { fieldsOf, isObject, oneLine } from "../engine/graph/text.ts";
@@ -158,7 +154,8 @@ function openConnector(
     if (address === undefined) return refuse("only servers with a url are supported");
     const url = new URL(address);
     const own = Object.entries(headers).map(([name, value]) => [name, resolve(value)] as const);
-    authProvider ??= oauth && new ClientCredentialsProvider({
+    const mcp = await import("@modelcontextprotocol/client");
+    authProvider ??= oauth && new mcp.ClientCredentialsProvider({
       ...{
         clientId: oauth.client_id,
         clientSecret: resolve(oauth.client_secret),
@@ -195,9 +192,9 @@ function openConnector(
       return new Response(content, { status, headers: answer.headers });
     }
 
-    const client = new Client({ name: "diagnosis-debate", version: "1" }, { listMaxPages: MAX_PAGES });
+    const client = new mcp.Client({ name: "diagnosis-debate", version: "1" }, { listMaxPages: MAX_PAGES });
     const auth = authProvider === undefined ? {} : { authProvider };
-    const transport = new StreamableHTTPClientTransport(url, { fetch: bounded, ...auth });
+    const transport = new mcp.StreamableHTTPClientTransport(url, { fetch: bounded, ...auth });
     const options = { timeout: call.seconds * 1000, signal: call.signal };
     try {
       await client.connect(transport, options);
