@@ -95,7 +95,14 @@ Deno.test("after a request that nobody answers, the run waits for no other", asy
 });
 
 Deno.test("a request that cannot be delivered is repeated, stays on the page, and expires", async () => {
-  const { web, tool, asked, run_id } = await openWaiting({ model: pausing() }, [503, 503, 503]);
+  const env = { ALERT_ANSWER_FORMAT: "webhook" };
+  const { web, tool, asked, run_id } = await openWaiting({ model: pausing(), env }, [503, 503, 503]);
+  const { approval, ...body } = JSON.parse(web.chat.sent[0] ?? "");
+  const { timestamp, call_id: id, tool_name } = asked;
+  const expires_at = new Date(Date.parse(timestamp) + 300_000).toISOString();
+  assert.deepEqual(approval, { call_id: id, tool_name, expires_at, state: "waiting" });
+  const names = "alert_id is_open lines run_id severity since source title url";
+  assert.equal(Object.keys(body).toSorted().join(" "), names);
   assert.equal((await (await web.get("/api/runs")).json()).runs[0].waits_for, "approval");
   await web.clock.advance(5_000);
   await settle(web);
