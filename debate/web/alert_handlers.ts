@@ -74,8 +74,7 @@ export function pageUrl(
   { WEB_URL, WEB_HOST, WEB_PORT }: WebPorts["settings"],
   runId: string | null,
 ): string {
-  // The addresses 0.0.0.0 and :: are only for listening.
-  const isAny = WEB_HOST === "0.0.0.0" || WEB_HOST === "::";
+  const isAny = WEB_HOST === "0.0.0.0" || WEB_HOST === "::"; // only for listening
   const host = isAny ? "localhost" : WEB_HOST.includes(":") ? `[${WEB_HOST}]` : WEB_HOST;
   const base = (WEB_URL || `http://${host}:${WEB_PORT}`).replace(/\/$/, "");
   return `${base}/#/${runId === null ? "" : `runs/${runId}`}`;

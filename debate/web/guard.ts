@@ -78,8 +78,7 @@ export function createAlertGuard(ports: WebPorts): (request: Request, address: s
     if (method !== "POST" || URL.parse(url)?.pathname !== ALERTS_PATH) return false;
     const given = secretOf(headers);
     if (given !== undefined) {
-      // A limit on correct secrets would let a client behind the same proxy block all alerts. The length of the secret
-      // prevents guessing; the limit only makes failures visible to their sender.
+      // A client behind the same proxy must not block alerts. The length of the secret prevents guessing.
       if (timingSafeEqual(digest(given), expected)) return true;
       take(guesses, addressKey(address), CALLER_GUESSES);
     }
