@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { dirname } from "node:path";
-import { ENV_NAMES, type Settings } from "./settings/config.ts";
+import { ENV_NAMES, MCP_PREFIX, type Settings } from "./settings/config.ts";
 import { programsOf, TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { SANDBOX_PROGRAM } from "./tools/sandbox.ts";
 
@@ -22,6 +22,7 @@ export function serveFlags(
     dirname(settings.ASSIST_TOKEN_FILE),
     settings.REPLAY_DIR,
     settings.MODEL_PRICES_FILE,
+    settings.MCP_SERVERS_FILE,
     settings.REQUESTS_CA_BUNDLE,
     settings.SSL_CERT_FILE,
     ...settings.ALLOWED_PROJECT_ROOTS,
@@ -37,7 +38,7 @@ export function serveFlags(
     `--allow-read=${joinPaths(read)}`,
     `--allow-write=${joinPaths(write)}`,
     "--allow-net",
-    `--allow-env=${[...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES, ...keyNames])].join(",")}`,
+    `--allow-env=${[...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES, ...keyNames]), `${MCP_PREFIX}*`].join(",")}`,
     "--ignore-env",
     ...(programs.length === 0 ? [] : [`--allow-run=${programs.join(",")}`]),
   ];

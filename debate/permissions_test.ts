@@ -10,7 +10,7 @@ const PROGRAMS = [...Object.keys(PROGRAM_RULES), "bwrap", "git", "kill", "kubect
 
 for (const [name, set] of Object.entries(manifest.permissions)) {
   Deno.test(`the set ${name} allows exactly the variables that are read`, () => {
-    const names = new Set([...ENV_NAMES, ...TOOL_ENV_NAMES, ...KEY_VARIABLES]);
+    const names = new Set([...ENV_NAMES, ...TOOL_ENV_NAMES, ...KEY_VARIABLES, "MCP_*"]);
     assert.deepEqual(set.env.allow, [...names].sort());
   });
 

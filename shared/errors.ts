@@ -97,7 +97,7 @@ export const STATUS = {
    * if the code repeats, check the database.
    */
   state_stale: 503,
-  /** The service is stopping, or the client has disconnected. Fix: send the request again. */
+  /** The service is stopping or full, or the client has disconnected. Fix: send the request again. */
   canceled: 503,
 } as const;
 

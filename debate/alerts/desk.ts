@@ -4,10 +4,12 @@ import { AppError, errorName } from "@gateway/shared/errors";
 import { shortenText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { dropPartialWord, oneLine, parseJson } from "../engine/graph/text.ts";
+import type { LiveRun } from "../runs/live_run.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunDirectory } from "../runs/run_directory.ts";
 import type { RunStore } from "../runs/store.ts";
 import type { Settings } from "../settings/config.ts";
+import { approvalLines, readApprovals } from "./approval.ts";
 import { answerLines, chatBody } from "./message.ts";
 import { type Notice, SOURCES } from "./payload.ts";
 
@@ -57,6 +59,11 @@ const FORGET_MS = 24 * 3_600_000;
 
 type Finished = Parameters<typeof answerLines>[1];
 
+/** The state of a message to the chat, as in {@linkcode Alert}. */
+type Delivery = Pick<Alert, "answer" | "tries" | "next_at">;
+
+const FIRST_TRY: Delivery = { answer: "waiting", tries: 0, next_at: 0 };
+
 /** The answer of an alert for which no run could start. */
 const NO_RUN = {
   status: "error",
@@ -67,7 +74,7 @@ const NO_RUN = {
 
 interface DeskPorts {
   readonly directory: Pick<RunDirectory, "read" | "write">;
-  readonly settings: Pick<Settings, "ALERT_MAX_RUNS" | "ALERT_ANSWER_URL" | "ALERT_ANSWER_FORMAT">;
+  readonly settings: Settings;
   readonly manager: Pick<RunManager, "find">;
   readonly store: Pick<RunStore, "read">;
   readonly clock: Clock;
@@ -95,6 +102,8 @@ export async function readAlerts(directory: DeskPorts["directory"]): Promise<rea
 export class AlertDesk {
   readonly #ports: DeskPorts;
   readonly #alerts = new Map<string, Alert>();
+  /** The messages about approvals, by call and state. They need no store, because a crash ends the calls. */
+  readonly #told = new WeakMap<LiveRun, Map<string, Delivery>>();
   #saving: Promise<void> = Promise.resolve();
   #working: Promise<void> | undefined;
 
@@ -121,14 +130,15 @@ export class AlertDesk {
     const known = this.#alerts.get(key);
     if (!isFiring && known === undefined) return undefined;
     if (known === undefined && this.#alerts.size >= MAX_STORED) {
-      const old = [...this.#alerts.values()].find(({ resolved_at, answer }) =>
-        resolved_at !== null && answer !== "waiting"
-      );
-      if (old !== undefined) this.#alerts.delete(old.key);
-    }
-    if (known === undefined && this.#alerts.size >= MAX_STORED) {
-      const text = `Cannot store the alert: ${MAX_STORED} alerts are stored, which is the limit`;
-      throw new AppError("rate_limited", text, { retryAfterSeconds: 60 });
+      const [old] = [...this.#alerts.values()].filter(({ answer }) => answer !== "waiting")
+        .toSorted((a, b) => a.last_at - b.last_at);
+      if (old === undefined) {
+        const text =
+          `Cannot store the alert: ${MAX_STORED} alerts wait for their answers, which is the limit`;
+        // Alertmanager repeats after 5xx only.
+        throw new AppError("canceled", text, { retryAfterSeconds: 60 });
+      }
+      this.#alerts.delete(old.key);
     }
     const details = redact(notice.details);
     const told = {
@@ -171,7 +181,7 @@ export class AlertDesk {
 
   async #workOnce(): Promise<void> {
     const { stopping, manager, settings, clock } = this.#ports;
-    const answers: Promise<void>[] = [];
+    const sending: Promise<void>[] = [];
     const isLive = ({ run_id }: Alert) => run_id !== null && manager.find(run_id) !== undefined;
     const isDue = (alert: Alert | undefined) =>
       alert?.answer === "waiting" && alert.next_at <= clock.now() && !isLive(alert);
@@ -183,12 +193,16 @@ export class AlertDesk {
       if (alert === undefined) continue;
       const mayStart = alert.run_id === null ? alert.resolved_at === null : record?.status === "interrupted";
       if (!mayStart || alert.starts >= MAX_STARTS) {
-        answers.push(this.#answer(alert, record).catch(this.#report));
+        sending.push(this.#answer(alert, record).catch(this.#report));
       } else if ([...this.#alerts.values()].filter(isLive).length < settings.ALERT_MAX_RUNS) {
         await this.#start(alert);
       }
     }
-    await Promise.all(answers);
+    for (const alert of this.#alerts.values()) {
+      const run = alert.run_id === null ? undefined : manager.find(alert.run_id);
+      if (run !== undefined && !stopping.aborted) sending.push(this.#tell(alert, run).catch(this.#report));
+    }
+    await Promise.all(sending);
     const now = clock.now();
     for (const { key, answer, resolved_at, last_at } of this.#alerts.values()) {
       const isOld = last_at < now - FORGET_MS || resolved_at !== null && resolved_at < now - REOPEN_MS;
@@ -210,24 +224,55 @@ export class AlertDesk {
   }
 
   async #answer(alert: Alert, found: Finished | undefined): Promise<void> {
-    const { key, id, run_id, tries, title, severity, source, since, resolved_at } = alert;
-    const { settings, urlOf, redact, clock, log, stopping } = this.#ports;
-    const { ALERT_ANSWER_URL: target, ALERT_ANSWER_FORMAT: format } = settings;
+    const { key, run_id, resolved_at } = alert;
+    const { settings, redact } = this.#ports;
     const record = run_id === null && resolved_at === null ? NO_RUN : found;
     // The alert ended before its run, or the operator deleted the run.
-    if (target === "" || record === undefined) return await this.#change(key, { answer: "off" });
-    const facts = { title, severity, url: urlOf(run_id) };
-    const lines = answerLines(facts, record).map(redact);
+    if (settings.ALERT_ANSWER_URL === "" || record === undefined) {
+      return await this.#change(key, { answer: "off" });
+    }
+    const delivery = await this.#deliver("the answer", alert, answerLines(alert, record, redact), alert);
+    if (delivery !== undefined) await this.#change(key, delivery);
+  }
+
+  /** Sends the requests for approval of a run, and the decisions on requests that were sent. */
+  async #tell(alert: Alert, run: LiveRun): Promise<void> {
+    const { settings: { ALERT_ANSWER_URL, APPROVAL_TIMEOUT_SECONDS }, clock, redact } = this.#ports;
+    if (ALERT_ANSWER_URL === "") return;
+    const told = this.#told.get(run) ?? new Map<string, Delivery>();
+    this.#told.set(run, told);
+    for (const approval of readApprovals(run.events, APPROVAL_TIMEOUT_SECONDS * 1000)) {
+      const { call_id, state, tool_name, expires_at } = approval;
+      const key = `${call_id} ${state}`;
+      const before = told.get(key) ?? FIRST_TRY;
+      const isNews = state === "waiting" || told.get(`${call_id} waiting`)?.answer === "sent";
+      if (!isNews || before.answer !== "waiting" || before.next_at > clock.now()) continue;
+      const lines = approvalLines(alert, approval, redact);
+      const facts = { approval: { call_id, tool_name, expires_at, state } };
+      const delivery = await this.#deliver(`approval ${call_id} (${state})`, alert, lines, before, facts);
+      if (delivery !== undefined) told.set(key, delivery);
+    }
+  }
+
+  /** Tries to send a message. Returns `undefined` if the server stops. */
+  async #deliver(
+    what: string,
+    alert: Alert,
+    lines: readonly string[],
+    { tries }: Delivery,
+    more: object = {},
+  ) {
+    const { settings: { ALERT_ANSWER_URL, ALERT_ANSWER_FORMAT }, urlOf, clock, log, stopping } = this.#ports;
+    const { id, run_id, title, severity, source, since, resolved_at } = alert;
     const about = { alert_id: id, run_id, source, since, is_open: resolved_at === null };
-    const body = chatBody(format, lines, facts);
-    const problem = await this.#send(target, format === "webhook" ? { ...body, ...about } : body);
-    if (problem === undefined) return await this.#change(key, { answer: "sent" });
-    if (stopping.aborted) return;
-    const isLast = tries + 1 >= MAX_TRIES;
-    log(`cannot send the answer of alert ${id}: ${problem} (try ${tries + 1} of ${MAX_TRIES})`);
+    const facts = { title, severity, url: urlOf(run_id), ...about, ...more };
+    const problem = await this.#send(ALERT_ANSWER_URL, chatBody(ALERT_ANSWER_FORMAT, lines, facts));
+    if (problem === undefined) return { answer: "sent", tries, next_at: clock.now() } as const;
+    if (stopping.aborted) return undefined;
+    log(`cannot send ${what} of alert ${id}: ${problem} (try ${tries + 1} of ${MAX_TRIES})`);
     const pause = Math.min(FIRST_PAUSE_MS * 2 ** tries, LONGEST_PAUSE_MS);
-    const answer = isLast ? "failed" : "waiting";
-    await this.#change(key, { answer, tries: tries + 1, next_at: clock.now() + pause });
+    const answer = tries + 1 >= MAX_TRIES ? "failed" : "waiting";
+    return { answer, tries: tries + 1, next_at: clock.now() + pause } as const;
   }
 
   async #record(runId: string | null): Promise<Finished | undefined> {

@@ -10,17 +10,29 @@ type AnswerFormat = Settings["ALERT_ANSWER_FORMAT"];
 const MAX_TITLE = 160;
 const MAX_LINE = 400;
 
-interface Facts {
+export interface Facts {
   readonly title: string;
   readonly severity: string;
   /** The page of the run. */
   readonly url: string;
 }
 
+/** One visible line. Secrets are masked before the cut, because half a secret is not recognized. */
+export function chatLine(text: string, redact: (text: string) => string): string {
+  return shortenText(visibleText(oneLine(redact(text))), MAX_LINE);
+}
+
+/** The title and the severity of an alert. */
+export function headline({ title, severity }: Pick<Facts, "title" | "severity">): string {
+  const name = shortenText(oneLine(title), MAX_TITLE);
+  return severity === "" ? name : `${name} (${shortenText(oneLine(severity), 40)})`;
+}
+
 /** The four lines of an answer above its link: cause, confidence, evidence, next step. */
 export function answerLines(
-  { title, severity }: Pick<Facts, "title" | "severity">,
+  about: Pick<Facts, "title" | "severity">,
   record: Pick<ReadRecord, "status" | "conclusion" | "hypotheses" | "events">,
+  redact: (text: string) => string,
 ): readonly string[] {
   const { status, conclusion, hypotheses, events } = record;
   const decision = fieldsOf(lastDecision(events));
@@ -29,8 +41,6 @@ export function answerLines(
   const isProved = status === "completed" && conclusion?.outcome === "cause" && lead !== undefined;
   // The engine marks unproved steps. A run that fails after a decision has proved nothing.
   const isLate = !isProved && conclusion?.outcome === "cause";
-  const name = shortenText(oneLine(title), MAX_TITLE);
-  const about = severity === "" ? name : `${name} (${shortenText(oneLine(severity), 40)})`;
   const said = lead?.text ?? textOf(decision.leading_hypothesis);
   const { grounded, cited, results } = lead === undefined
     ? { grounded: 0, cited: 0, results: 0 }
@@ -38,11 +48,11 @@ export function answerLines(
   const share = typeof decision.confidence === "number" ? `${Math.round(decision.confidence * 100)} %` : "";
   const next = textOf(decision.next_step);
   return [
-    `${about}. ${isProved ? "Cause: " : ""}${isProved ? said : unproved(record, said)}`,
+    `${headline(about)}. ${isProved ? "Cause: " : ""}${isProved ? said : unproved(record, said)}`,
     isProved ? `Confidence: ${share}` : `No confident cause${share === "" ? "" : ` (${share})`}`,
     `Evidence: ${grounded} of ${cited} lines count, from ${results} ${results === 1 ? "result" : "results"}`,
     `Next: ${next === "" ? "open the run and check its evidence" : isLate ? `Unproved: ${next}` : next}`,
-  ].map((line) => shortenText(visibleText(oneLine(line)), MAX_LINE));
+  ].map((line) => chatLine(line, redact));
 }
 
 function unproved({ status, events }: Pick<ReadRecord, "status" | "events">, said: string): string {
@@ -61,7 +71,7 @@ function unproved({ status, events }: Pick<ReadRecord, "status" | "events">, sai
   }
 }
 
-/** The body of the request to a chat. The only link is the one to the run. */
+/** The body of the request to a chat. The only link is the one to the run. A webhook gets all facts. */
 export function chatBody(format: AnswerFormat, lines: readonly string[], facts: Facts): object {
   const { url } = facts;
   const safe = lines.map(withoutMentions);

@@ -64,18 +64,20 @@ Deno.test.each([
     ],
   },
 ])("answerLines() of $name", ({ record, expected }) => {
-  assert.deepEqual(answerLines(FACTS, record), expected);
+  assert.deepEqual(answerLines(FACTS, record, (text) => text), expected);
 });
 
 Deno.test("answerLines() keeps one line per fact, without invisible characters", () => {
   const hostile = { ...FACTS, title: "a\nCause: b\u202e", severity: "x".repeat(500) };
-  const lines = answerLines(hostile, recordOf("cause", "one\r\ntwo\u2028three"));
+  const lines = answerLines(hostile, recordOf("cause", "one\r\ntwo\u2028three"), (text) => text);
   assert.equal(lines.length, 4);
   assert.doesNotMatch(lines.join(""), /[\r\n\u2028\u202e]/);
   assert.match(lines[0] ?? "", /^a Cause: b\\u\{202e\} \(x{40}…\)/);
 });
 
-const HOSTILE = "<!channel> @everyone [log in](https://evil.example) `x` *b* {{DATE()}}";
+// A text of an alert, or a command that an agent wrote.
+const HOSTILE =
+  "<!channel> @everyone [log in](https://evil.example) `x` *b* {{DATE()}} <https://evil.example|click>";
 const SPACED = "@\u200beveryone [log in](https:\u200b//evil.example)";
 
 Deno.test.each(
@@ -93,4 +95,5 @@ Deno.test.each(
   const text = format === "teams" ? JSON.stringify(body) : Object.values(body).flat().join("\n");
   assert.ok(text.includes(says), text);
   assert.ok(text.includes(FACTS.url), text);
+  assert.equal(text.includes("://evil"), format === "webhook");
 });

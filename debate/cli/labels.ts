@@ -33,9 +33,10 @@ export const labelsFor = vocabulary({
   tools: ["Tools", "Herramientas"],
   noTools: ["none", "ninguna"],
   toolsValue: [
-    (count: number) => `${count}, run without approval`,
-    (count: number) => `${count}, se ejecutan sin aprobación`,
+    (names: readonly string[]) => `${names.join(", ")}; they run without approval`,
+    (names: readonly string[]) => `${names.join(", ")}; se ejecutan sin aprobación`,
   ],
+  toolsOff: ["Off", "Sin usar"],
   round: ["Round", "Ronda"],
   finalResult: ["Final result", "Resultado final"],
   role: COMMON.word,

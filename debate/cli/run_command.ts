@@ -17,6 +17,7 @@ import { recordOf } from "../runs/fold.ts";
 import { formatRecord, type StoredEvent } from "../runs/record.ts";
 import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
 import { forDebaters, type Settings, writersFrom } from "../settings/config.ts";
+import type { Toolset } from "../tools/catalogue.ts";
 import * as world from "./environment.ts";
 import { EXIT_CODES, type ExitCode, usageError, writeFailure } from "./options.ts";
 import { RunView } from "./run_view.ts";
@@ -82,7 +83,7 @@ export async function debateOnTerminal(
   const view = new RunView(terminal, settings.PROMPT_LANGUAGE);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const process = { ...environment, warn, isWatched: terminal.isLive };
-  const { tools, audit, prices, providers } = await openDebateParts(settings, process);
+  const { toolset, audit, prices, providers } = await openDebateParts(settings, process);
   await Deno.mkdir(settings.DATA_DIR, { recursive: true, mode: 0o700 }).catch((cause) => {
     const text = `Cannot create DATA_DIR ${JSON.stringify(settings.DATA_DIR)}: ${errorText(cause)}`;
     throw new AppError("invalid_config", text, { cause });
@@ -98,9 +99,10 @@ export async function debateOnTerminal(
     mode: settings.DEBATE_MODE,
     ...(parent !== undefined && { parent }),
   };
+  const { tools, statuses } = await toolset();
   const runId = randomBytes(16).toHex();
   const setup = await toSetup(runId, request, settings, providers.model);
-  terminal.err(formatBanner(setup, { isRedacted: flags.redactContext, tools: tools.length }, terminal));
+  terminal.err(formatBanner(setup, { isRedacted: flags.redactContext, tools, statuses }, terminal));
   if (isMasked) note("a possible secret was masked in the topic");
   for (const text of context.notes) note(text);
   const masked = Object.values(context.redactions).reduce((sum, count) => sum + count, 0);
@@ -196,12 +198,13 @@ async function readTemplate(
 function formatBanner(
   { topic, context, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
     DebateSetup,
-  { isRedacted, tools }: { readonly isRedacted: boolean; readonly tools: number },
+  { isRedacted, tools, statuses }: Pick<Toolset, "tools" | "statuses"> & { readonly isRedacted: boolean },
   { errColor, width }: Terminal,
 ): string {
   const labels = labelsFor(language);
   const paint = createPaint(errColor);
   const { length: characters } = context;
+  const off = Map.groupBy(statuses.filter(({ available }) => !available), ({ why }) => why ?? "");
   const early = earlyOut.enabled ? earlyOut.threshold : undefined;
   const rows: readonly (readonly [string, string])[] = [
     [labels.topic, topic],
@@ -212,7 +215,13 @@ function formatBanner(
     [labels.confidence, labels.confidenceValue(confidenceThreshold, early)],
     [labels.template, `${template.name} (${template.language})`],
     [labels.context, characters === 0 ? labels.noContext : labels.contextValue(characters, isRedacted)],
-    [labels.tools, tools === 0 ? labels.noTools : labels.toolsValue(tools)],
+    [labels.tools, tools.length === 0 ? labels.noTools : labels.toolsValue(tools.map(({ name }) => name))],
+    ...off.size === 0 ? [] : [
+      [
+        labels.toolsOff,
+        [...off].map(([why, each]) => `${each.map(({ name }) => name).join(", ")} (${why})`).join("; "),
+      ] as const,
+    ],
   ];
   return rows.map(([name, value]) => {
     const [first = "", ...rest] = wrap(safeText(value).replace(/\s+/g, " "), Math.max(30, width - 14));

@@ -128,11 +128,23 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
       DATABASE_URL: url,
       LOKI_URL: "http://u:lokipass@h",
     }),
-    ["sk-1", "hub", url, "p%40ssword", "lokipass", "p@ssword", "lokipass"],
+    ["hub", url, "sk-1", "p%40ssword", "lokipass", "p@ssword", "lokipass"],
   );
-  const alerts = { ALERT_SECRET: "sixteen-of-senders", ALERT_ANSWER_URL: "https://chat.example/T0/secret" };
+  const alerts = {
+    ALERT_SECRET: "twenty-four-of-the-senders",
+    ALERT_ANSWER_URL: "https://chat.example/T0/secret",
+  };
   assert.deepEqual(found(alerts), Object.values(alerts));
+  assert.deepEqual(found({ MCP_TOKEN: "of a server" }), ["of a server"]);
   assert.deepEqual(found({}), []);
+  const chat = "https://chat.example/hooks/T0/a%2Ftoken-of-24-letters?sig=0123456789abcdef%3D";
+  const own = createContextRedactor(found({ ALERT_ANSWER_URL: chat }));
+  for (
+    const part of [chat, "/hooks/T0/a%2Ftoken-of-24-letters", "a/token-of-24-letters", "0123456789abcdef="]
+  ) {
+    assert.equal(own(`at ${part} now`).text, "at [REDACTED] now");
+  }
+  assert.equal(own("/hooks/T0 of chat.example").text, "/hooks/T0 of chat.example");
 });
 
 const redactor = createContextRedactor(["correct-horse"]);

@@ -49,18 +49,29 @@ export function ownSecrets(settings: Settings): readonly string[] {
   const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL } = settings;
   const urls = [DATABASE_URL, settings.PROMETHEUS_URL, settings.LOKI_URL, settings.ELASTICSEARCH_URL];
   const passwords = urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).password);
-  const decoded = passwords.map((password) => {
-    try {
-      return decodeURIComponent(password);
-    } catch {
-      return password;
-    }
-  });
-  // The path of a chat's webhook is its secret.
   const texts = [HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL];
-  return [...Object.values(settings.MODEL_KEYS), ...texts, ...passwords, ...decoded].filter((secret) =>
-    secret !== ""
-  );
+  const encoded = [...passwords, ...webhookSecrets(ALERT_ANSWER_URL)];
+  texts.push(...Object.values(settings.MODEL_KEYS), ...Object.values(settings.MCP_VARIABLES));
+  return [...texts, ...encoded, ...encoded.map(decodePercent)].filter((secret) => secret !== "");
+}
+
+/** Shorter parts of a URL may be words. */
+const MIN_URL_PART = 16;
+
+/** The token of a chat's webhook is in its path or query. */
+function webhookSecrets(text: string): readonly string[] {
+  const url = URL.parse(text);
+  if (url === null) return [];
+  const path = url.pathname + url.search;
+  return [path, url.pathname, ...path.split(/[/?&=]/)].filter(({ length }) => length >= MIN_URL_PART);
+}
+
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 const MIN_SECRET = 6;

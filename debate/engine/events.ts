@@ -36,6 +36,24 @@ export interface CostEstimate {
   readonly has_prices: boolean;
 }
 
+export const MAX_CHART_SERIES = 8;
+export const MAX_CHART_POINTS = 120;
+export const MAX_CHART_LABEL = 300;
+/** The latest time of a JavaScript date. */
+export const MAX_CHART_MS = 8.64e15;
+
+/** Series of a chart, at most 8, with at most 120 points each. All numbers are finite. */
+export interface Chart {
+  readonly unit?: string;
+  readonly series: readonly ChartSeries[];
+}
+
+interface ChartSeries {
+  readonly label: string;
+  /** Times are in milliseconds since the epoch. */
+  readonly points: readonly (readonly [ms: number, value: number])[];
+}
+
 interface AgentFields {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
@@ -109,6 +127,10 @@ export type RunEvent =
   /** A tool call waits for the operator's approval. */
   | CallFields & {
     readonly type: "tool_approval_request";
+    /** The reason of the tool, if it requires the approval itself. It names host and port of a URL. */
+    readonly need?: string;
+    /** The beginning of the agent's text before the call; absent if there is none. */
+    readonly reason?: string;
   }
   /** The operator decided on a tool call, or the time limit passed. */
   | {
@@ -143,6 +165,8 @@ export type RunEvent =
     /** The arguments that the agent requested, if the operator approved others. */
     readonly proposed_args?: ToolArgs;
     readonly result: string;
+    /** Up to 8 series with up to 120 points of a time in milliseconds and a value; absent for a cached result. */
+    readonly chart?: Chart;
     readonly error: boolean;
     readonly approval: CallApproval;
     readonly cached: boolean;

@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { ReasoningEffort, RunEnd, RunEvent, TokenTotals, ToolArgs, Usage } from "./events.ts";
+import type { Chart, ReasoningEffort, RunEnd, RunEvent, TokenTotals, ToolArgs, Usage } from "./events.ts";
 import type {
   AgentNode,
   AgentRole,
@@ -49,6 +49,11 @@ export interface DebateSetup extends DebateTask {
 export interface ApprovalCall extends Pick<ToolLogEntry, "call_id" | "tool_name" | "args"> {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
+  /** The result of {@linkcode Tool.needOf}. */
+  readonly need: string | undefined;
+  /** The text of the agent before the call; may be empty. */
+  readonly reason: string;
+  readonly needsApproval?: boolean | undefined;
   /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
 }
@@ -112,15 +117,26 @@ export interface ToolResult {
   readonly ok: boolean;
   /** The text for the model and the operator. The tool redacts it and truncates it to 4000 characters. */
   readonly text: string;
+  /** Masked and bounded like the text. */
+  readonly chart?: Chart;
 }
 
 export interface ToolContext {
   /** Aborted when the run is cancelled or the engine's time limit for tools passes. The tool must then stop its work. */
   readonly signal: AbortSignal;
   readonly runId: string;
+  /** A person has approved exactly these arguments. */
+  readonly isApproved?: boolean;
 }
 
 export interface Tool extends ToolSchema {
+  /** Calls wait for approval in a run that requires it, in addition to the tools of the settings. */
+  readonly needsApproval?: boolean;
+  /**
+   * The reason why a call needs the approval of a person, whatever the settings. {@linkcode Tool.run} rejects such a
+   * call without an approval.
+   */
+  needOf?(args: unknown): string | undefined;
   /**
    * Runs the tool. An expected failure is a result with `ok: false`. An exception is a defect: the model sees
    * neither its type nor its message.

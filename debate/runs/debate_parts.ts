@@ -1,12 +1,14 @@
 /** Creates the parts of a process that runs debates from its settings. */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { readNamedText } from "@gateway/shared/files";
 import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { loadPrices } from "../models/prices.ts";
 import { openProviders } from "../models/providers.ts";
 import type { Settings } from "../settings/config.ts";
 import { createToolAuditLog } from "../tools/audit_log.ts";
-import { createToolPorts, createTools, readCa, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
+import { openMcpServers } from "../tools/mcp_server.ts";
+import { createToolPorts, openToolset, readCa, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 
 /** The pause between two pieces of a scripted text, in milliseconds, if a person watches the run. */
 const REPLAY_PIECE_MS = 20;
@@ -28,6 +30,10 @@ export async function openDebateParts(settings: Settings, process: Process) {
     TOOL_ENV_NAMES.flatMap((name) => variables[name] ? [[name, variables[name]]] : []),
   );
   const ports = await createToolPorts({ settings, clock, redact, env });
+  const file = settings.MCP_SERVERS_FILE;
+  const servers = file === ""
+    ? []
+    : openMcpServers(await readNamedText("MCP_SERVERS_FILE", file), { settings, ports });
   const { sandboxProblem } = ports;
   if (sandboxProblem !== undefined) {
     process.warn(
@@ -39,7 +45,7 @@ export async function openDebateParts(settings: Settings, process: Process) {
     redact,
     sandboxProblem,
     prices: await loadPrices(settings.MODEL_PRICES_FILE),
-    tools: createTools(settings, ports),
+    toolset: openToolset(settings, ports, servers),
     providers: await openModels(settings, process),
     audit: createToolAuditLog(`${settings.DATA_DIR}/audit.jsonl`, redact),
   };

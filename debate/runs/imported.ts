@@ -22,7 +22,11 @@ export function isPresentable(value: unknown): boolean {
   if (!isShallow(value, MAX_DEPTH) || isLonger(events, MAX_EVENTS)) return false;
   const tables = Array.isArray(events) ? events.map((event) => fieldsOf(event).hypotheses) : [];
   if ([hypotheses, ...tables].some((table) => isLonger(table, MAX_TABLE))) return false;
-  const waiting = [value];
+  // A chart has its own limits, which readRecord() checks.
+  const counted = Array.isArray(events)
+    ? events.map((event) => ({ ...fieldsOf(event), chart: null }))
+    : events;
+  const waiting: unknown[] = [{ ...fieldsOf(value), events: counted }];
   for (let seen = 1; waiting.length > 0; seen++) {
     if (seen > MAX_VALUES) return false;
     const next = waiting.pop();

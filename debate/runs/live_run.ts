@@ -1,5 +1,6 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { shortenText } from "@gateway/shared/text";
 import { redactValue } from "../context/redact_context.ts";
 import { isObject } from "../engine/graph/text.ts";
 import { callKey } from "../engine/agents/debate.ts";
@@ -30,7 +31,16 @@ interface LiveRunSetup {
   >;
   /** Masks secrets in the operator's texts. */
   readonly redact: (text: string) => string;
+  readonly operator: OperatorPlace | undefined;
 }
+
+/**
+ * The place of the operator of an unattended run: `absent` can approve nothing; `called` gets a message for each
+ * request. By default, the operator watches the page.
+ */
+export type OperatorPlace = "absent" | "called";
+
+const MAX_REASON = 500;
 
 /** An operator's answer. `…_for_run` also applies to later calls of the tool with the same arguments. */
 type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
@@ -45,6 +55,7 @@ type Call = Pick<ApprovalCall, "call_id" | "tool_name" | "args">;
 
 interface WaitingCall {
   readonly key: string;
+  readonly need: string | undefined;
   readonly call: Call;
   readonly resolve: (answer: Answer) => void;
 }
@@ -61,6 +72,8 @@ export class LiveRun {
   readonly #cancel = new AbortController();
   #answerPause: ((word: OperatorInput) => void) | undefined;
   #options: RunOptions;
+  /** A called operator did not answer, so the run does not wait for them again. */
+  #isUnanswered = false;
 
   constructor(setup: LiveRunSetup) {
     this.#setup = setup;
@@ -110,24 +123,35 @@ export class LiveRun {
 
   /** Requests the operator's approval of a tool call if it is required. */
   async approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval> {
-    const { call_id, tool_name, args, agent_node, agent_role } = call;
-    const { settings, clock, redact } = this.#setup;
+    const { call_id, tool_name, args, agent_node, agent_role, need, reason } = call;
+    const { settings, clock, redact, operator } = this.#setup;
     const ms = settings.APPROVAL_TIMEOUT_SECONDS * 1000;
-    const needsApproval = settings.APPROVAL_REQUIRED_TOOLS.includes(tool_name);
-    if (!this.#options.requireApproval || !needsApproval) return "auto";
+    const isGuarded = call.needsApproval || settings.APPROVAL_REQUIRED_TOOLS.includes(tool_name);
+    if (operator === "absent") return isGuarded ? "rejected" : "auto";
+    if (!this.#options.requireApproval || (!isGuarded && need === undefined)) return "auto";
     const key = callKey(tool_name, args);
     if (this.#allowed.has(key)) {
       const resolution = "approved";
       this.emit({ type: "tool_approval_resolved", call_id, approved: true, resolution, remembered: true });
       return resolution;
     }
+    if (this.#isUnanswered) {
+      this.emit({ type: "tool_approval_resolved", call_id, approved: false, resolution: "timeout" });
+      return "timeout";
+    }
     const { signal } = call;
     const answer = Promise.withResolvers<Answer>();
-    this.#approvals.set(call_id, { key, call: { call_id, tool_name, args }, resolve: answer.resolve });
-    this.emit({ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role });
+    this.#approvals.set(call_id, { key, need, call: { call_id, tool_name, args }, resolve: answer.resolve });
+    const said = shortenText(redact(reason.trim()).toWellFormed(), MAX_REASON);
+    this.emit({
+      ...{ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role },
+      ...(need !== undefined && { need }),
+      ...(said !== "" && { reason: said }),
+    });
     const { resolution, args: edited, forRun } = await within({ clock, ms, signal }, answer.promise)
       .catch((): Answer => ({ resolution: signal.aborted ? "rejected" : "timeout" }));
     this.#approvals.delete(call_id);
+    this.#isUnanswered = resolution === "timeout" && operator === "called";
     const approved = resolution === "approved";
     const remembers = forRun === undefined ? {} : { for_run: forRun };
     const told = { type: "tool_approval_resolved", call_id, approved, resolution, ...remembers } as const;
@@ -212,14 +236,17 @@ export class LiveRun {
   }
 
   /**
-   * Changes options. If an option is turned off, calls and pauses that wait because of it continue. If approval is turned
-   * on, approvals for the whole run are revoked.
+   * Changes options. If an option is turned off, calls and pauses that wait because of it continue, but a call that a
+   * tool itself does not run without an approval is rejected. If approval is turned on, approvals for the whole run are
+   * revoked.
    */
   change(options: Partial<RunOptions>): RunOptions {
     this.#options = { ...this.#options, ...options };
     if (options.requireApproval) this.#revoke(() => true);
     if (!this.#options.requireApproval) {
-      for (const callId of [...this.#approvals.keys()]) this.decide(callId, "approved");
+      for (const [callId, { need }] of [...this.#approvals]) {
+        this.decide(callId, need === undefined ? "approved" : "rejected");
+      }
     }
     if (!this.#options.pauseBetweenRounds && this.#answerPause !== undefined) this.comment(NO_INPUT);
     return this.#options;

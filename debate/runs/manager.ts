@@ -6,7 +6,7 @@ import type { Settings } from "../settings/config.ts";
 import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../engine/events.ts";
 import type { OperatorInput } from "../engine/graph/hypotheses.ts";
 import { recordOf } from "./fold.ts";
-import { LiveRun, type RunOptions } from "./live_run.ts";
+import { LiveRun, type OperatorPlace, type RunOptions } from "./live_run.ts";
 import type { StoredEvent } from "./record.ts";
 import { endingEvents, modelIds, NO_TOKENS, type RunRequest, toHeader, toSetup } from "./setup.ts";
 import type { RunStore } from "./store.ts";
@@ -16,7 +16,7 @@ interface RunPorts {
   readonly clock: Clock;
   readonly newId: (bytes: number) => string;
   readonly openModel: (id: string) => Model | Promise<Model>;
-  readonly tools: readonly Tool[];
+  readonly toolset: () => Promise<{ readonly tools: readonly Tool[] }>;
   readonly audit: DebatePorts["audit"];
   /** Masks secrets in the operator's texts. */
   readonly redact: (text: string) => string;
@@ -29,8 +29,8 @@ interface RunPorts {
 
 interface ServerRun extends RunRequest {
   readonly options: RunOptions;
-  /** Nobody watches the run, so it has no tools that need approval, whatever its options. */
-  readonly isUnattended?: boolean;
+  /** If `absent`, the run has no tools that need approval, whatever its options. */
+  readonly operator?: OperatorPlace;
 }
 
 const MAX_LIVE = 200;
@@ -88,12 +88,13 @@ export class RunManager {
   async #open(request: ServerRun): Promise<LiveRun> {
     const { clock, store, newId, redact } = this.#ports;
     const header = toHeader(request, newId(16), clock.now());
-    const { context, options } = request;
+    const { context, options, operator } = request;
     const journal = await store.begin(recordOf(header, context, [])).catch((cause) => {
       const text = "Cannot write the record of the run: check the free space of DATA_DIR";
       throw new AppError("internal", text, { cause });
     });
-    return new LiveRun({ header, context, options, journal, clock, settings: this.#settings, redact });
+    const settings = this.#settings;
+    return new LiveRun({ header, context, options, operator, journal, clock, settings, redact });
   }
 
   async #hold(run: LiveRun, request: ServerRun): Promise<void> {
@@ -115,16 +116,18 @@ export class RunManager {
   }
 
   async #debate(run: LiveRun, request: ServerRun): Promise<Outcome> {
-    const { openModel, tools, audit, redact, clock, newId, warn, fail } = this.#ports;
+    const { openModel, toolset, audit, redact, clock, newId, warn, fail } = this.#ports;
     const { APPROVAL_REQUIRED_TOOLS: guarded } = this.#settings;
     try {
       const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
+      const { tools } = await toolset();
+      const free = tools.filter(({ name, needsApproval }) => !needsApproval && !guarded.includes(name));
       return await conductDebate(setup, {
         emit: (event) => {
           this.#observe(run, event);
           run.emit(event);
         },
-        tools: request.isUnattended === true ? tools.filter(({ name }) => !guarded.includes(name)) : tools,
+        tools: request.operator === "absent" ? free : tools,
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
         waitForComment: async () => maskWord(await run.waitForComment(), redact),

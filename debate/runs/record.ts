@@ -1,6 +1,7 @@
 import { cutText, shortenText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { RedactionCounts } from "../context/redact_context.ts";
+import { MAX_CHART_LABEL, MAX_CHART_MS, MAX_CHART_POINTS, MAX_CHART_SERIES } from "../engine/events.ts";
 import { fieldsOf, isObject, numberOf, parseJson, textOf } from "../engine/graph/text.ts";
 import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
 import { type ByRole, type DebateSetup, RUN_MODES, type RunMode } from "../engine/ports.ts";
@@ -154,7 +155,23 @@ export type ReadRecord = Readonly<Omit<z.infer<typeof recordSchema>, "hypotheses
   readonly events: readonly StoredEvent[];
 };
 
-const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
+/** A stored chart; `undefined` if the page could not draw it. */
+const chartSchema = z.object({
+  unit: z.string().max(MAX_CHART_LABEL).exactOptional(),
+  series: z.array(z.object({
+    label: z.string().max(MAX_CHART_LABEL),
+    points: z.array(z.tuple([z.number().min(-MAX_CHART_MS).max(MAX_CHART_MS), z.number()])).max(
+      MAX_CHART_POINTS,
+    ),
+  })).max(MAX_CHART_SERIES),
+}).optional().catch(undefined);
+
+const eventSchema = z.looseObject({ type: z.string() }).transform((event): StoredEvent => {
+  if (event.chart === undefined) return event;
+  const { chart, ...rest } = event;
+  const drawn = chartSchema.parse(chart);
+  return drawn === undefined ? rest : { ...rest, chart: drawn };
+});
 
 const facts = z.record(z.string(), z.unknown());
 const decision = z.looseObject({}).meta({ ...DECISION_SCHEMA, required: [], additionalProperties: true })

@@ -74,7 +74,12 @@ export function writersFrom(
 export interface Settings extends Readonly<z.infer<typeof settingsSchema>> {
   /** The values of the key variables in MODEL_PROVIDERS, as far as they are set. */
   readonly MODEL_KEYS: Readonly<Record<string, string>>;
+  /** The variables for `MCP_SERVERS_FILE`, by name. */
+  readonly MCP_VARIABLES: Readonly<Record<string, string>>;
 }
+
+/** The names of variables to which `MCP_SERVERS_FILE` may refer start with this text. */
+export const MCP_PREFIX = "MCP_";
 
 export const settingsSchema = z.strictObject({
   MODEL_PROVIDERS: modelProviders.default({}).describe(
@@ -153,6 +158,9 @@ export const settingsSchema = z.strictObject({
   LOKI_URL: url("base URL for query_loki"),
   ELASTICSEARCH_URL: url("base URL for query_elasticsearch"),
   DATABASE_URL: text("PostgreSQL URL for run_db_explain; use an account that can only read"),
+  MCP_SERVERS_FILE: text(
+    "JSON file of MCP servers with tools for agents; it may refer to variables such as ${MCP_TOKEN}",
+  ),
   SSH_DEFAULT_USER: text("default account for run_ssh_command; empty: the current user's name"),
   SSH_KEY_PATH: text("private key for run_ssh_command; empty: the SSH agent and the standard keys"),
   SSH_KNOWN_HOSTS: text("known_hosts file for run_ssh_command; empty: the current user's file"),
@@ -171,13 +179,14 @@ export const settingsSchema = z.strictObject({
       "network; empty: none",
   ),
   ALERT_SECRET: z.string().refine(
-    (value) => value === "" || value.length >= 16,
-    "must have 16 characters or more",
+    (value) => value === "" || (value.length >= 24 && new Set(value).size >= 8),
+    "must have 24 characters or more, 8 of them different: use the output of openssl rand -hex 24",
   )
     .default("").describe(
-      "secret of senders of POST /api/alerts, 16 characters or more; empty: the route is off",
+      "random secret of senders of POST /api/alerts, 24 characters or more; empty: the route is off",
     ),
   ALERT_MAX_RUNS: whole(1, 20, 2, "maximum number of runs of alerts at the same time"),
+  ALERT_APPROVALS: flag(false, "let runs of alerts request approvals, with messages to ALERT_ANSWER_URL"),
   ALERT_ANSWER_URL: safeUrl("webhook that receives the answer of each alert; empty: none"),
   ALERT_ANSWER_FORMAT: z.enum(["slack", "mattermost", "teams", "webhook"]).default("slack").describe(
     "format for ALERT_ANSWER_URL",
@@ -254,11 +263,20 @@ export function loadSettings({ env, dotEnv = "", workingFolder }: {
     ...{ what: "settings", schema: settingsSchema, source: "environment and .env" },
     text: JSON.stringify(values),
   });
-  const keys = Object.values(checked.MODEL_PROVIDERS).flatMap(({ key_variable: name = "" }) => {
-    const key = env[name] || file[name];
-    return key ? [[name, key]] : [];
-  });
-  return { ...checked, ...resolvePaths(checked, env, workingFolder), MODEL_KEYS: Object.fromEntries(keys) };
+  const given = (names: readonly string[]) =>
+    Object.fromEntries(names.flatMap((name) => {
+      const value = env[name] || file[name];
+      return value ? [[name, value]] : [];
+    }));
+  const keys = Object.values(checked.MODEL_PROVIDERS).flatMap(({ key_variable: name }) => name ?? []);
+  const named = Object.keys({ ...file, ...env })
+    .filter((name) => name.startsWith(MCP_PREFIX) && !(name in VARIABLES));
+  return {
+    ...checked,
+    ...resolvePaths(checked, env, workingFolder),
+    MODEL_KEYS: given(keys),
+    MCP_VARIABLES: given(named),
+  };
 }
 
 /** The value of a variable in the type of its setting; an unusable text stays, and the schema rejects it. */
@@ -286,7 +304,7 @@ function fromText(name: string, value: string, type: unknown): unknown {
 }
 
 function resolvePaths(
-  settings: Omit<Settings, "MODEL_KEYS">,
+  settings: Omit<Settings, "MODEL_KEYS" | "MCP_VARIABLES">,
   env: Readonly<Record<string, string | undefined>>,
   workingFolder: string,
 ) {

@@ -117,6 +117,16 @@ Deno.test.each([
   },
   { name: "a connect timeout of 0", env: { SSH_CONNECT_TIMEOUT: "0" }, says: /at least 1/ },
   { name: "a port beyond 65535", env: { WEB_PORT: "65536" }, says: /WEB_PORT/ },
+  {
+    name: "a short secret of alerts",
+    env: { ALERT_SECRET: "0123456789abcdef0123456" },
+    says: /24 characters/,
+  },
+  {
+    name: "a monotonous secret of alerts",
+    env: { ALERT_SECRET: "abcdefg".repeat(9) },
+    says: /8 of them different/,
+  },
   { name: "a user without password", env: { WEB_USERNAME: "ann" }, says: /WEB_PASSWORD.*together/ },
   { name: "a password without user", env: { WEB_PASSWORD: "geheim" }, says: /WEB_USERNAME.*together/ },
   {

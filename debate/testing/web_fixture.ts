@@ -77,6 +77,7 @@ export class WebFixture {
     const redactor = createContextRedactor([OWN_SECRET]);
     const { metrics, observe, watch, measured } = createRunMetrics(options.tools.map(({ name }) => name));
     this.metrics = metrics;
+    const toolset = () => Promise.resolve({ tools: options.tools, statuses: [] });
     this.manager = new RunManager(settings, {
       store,
       observe,
@@ -86,7 +87,7 @@ export class WebFixture {
         if (options.model instanceof Error) throw options.model;
         return measured(options.model);
       },
-      tools: options.tools,
+      toolset,
       audit: (line) => void this.audited.push(line),
       redact: (text) => redactor(text).text,
       estimateCost: () => null,
@@ -99,6 +100,7 @@ export class WebFixture {
     };
     const ports: Omit<WebPorts, "alerts"> = {
       sandboxProblem: "bwrap is missing",
+      toolset,
       settings,
       clock: this.clock,
       store,
@@ -263,12 +265,12 @@ export const twoRounds = () => new ScriptedModel({ ...SHORT_SCRIPT, moderator_ag
 /** A tool that needs approval. */
 export const GUARDED_TOOL = "run_kubectl";
 
-/** A debate whose diagnostic agent first calls {@linkcode GUARDED_TOOL}. */
-export const withTool = () =>
+/** A debate whose diagnostic agent first calls a tool. */
+export const withTool = (name = GUARDED_TOOL) =>
   new ScriptedModel({
     ...SHORT_SCRIPT,
     diagnostic_agent: [
-      { toolCalls: [call(GUARDED_TOOL, { args: ["get", "pods"] })] },
+      { toolCalls: [call(name, { args: ["get", "pods"] })] },
       "### HYPOTHESIS-1\nText: the pool",
     ],
   });

@@ -128,77 +128,6 @@ Deno.test.each(CASES.flatMap(({ answer: _, ...row }) => [
   assert.equal(ports.requests.length, 1);
 });
 
-Deno.test("query_prometheus shows 25 series as labels => value", async () => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
-  const series = Array.from(
-    { length: 30 },
-    (_, at) => ({ metric: { __name__: "up", job: `j${at}"` }, value: [1, String(at)] }),
-  );
-  ports.answer = () =>
-    jsonAnswer({ status: "success", data: { resultType: "vector", result: series }, warnings: ["slow"] });
-  const { text } = await call(tool, { query: 'up{a="b&c"}' });
-  assert.equal(ports.requests[0]?.url.searchParams.get("query"), 'up{a="b&c"}');
-  const lines = text.split("\n");
-  assert.equal(lines[1], 'up{job="j0\\""} => 0');
-  assert.equal(lines.filter((line) => line.includes(" => ")).length, 25);
-  assert.deepEqual(lines.slice(-2), ["(5 more, not shown)", "warning: slow"]);
-});
-
-Deno.test.each([
-  { name: "a scalar", data: { resultType: "scalar", result: [1, "4"] }, line: "4" },
-  { name: "a string", data: { resultType: "string", result: [1, "x"] }, line: "x" },
-  {
-    name: "a matrix",
-    data: { resultType: "matrix", result: [{ metric: {}, values: [[1, "2"], [3, "4"]] }] },
-    line: "{} => 2 @1, 4 @3",
-  },
-  {
-    name: "a histogram",
-    data: { resultType: "vector", result: [{ metric: {}, histogram: [] }] },
-    line: "{} => (histogram)",
-  },
-  { name: "an empty result", data: { resultType: "vector", result: [] }, line: "(no series)" },
-])("query_prometheus shows $name", async ({ data, line }) => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
-  ports.answer = () => jsonAnswer({ data });
-  assert.equal((await call(tool, { query: "x" })).text.split("\n")[1], line);
-});
-
-Deno.test("query_loki queries the last minutes and shows the newest lines by label set", async () => {
-  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
-  ports.answer = () =>
-    jsonAnswer({
-      data: {
-        resultType: "streams",
-        result: [{ stream: { app: "web" }, values: [["1767323045000000001", "boom hunter2", {}]] }],
-      },
-    });
-  const { text } = await call(tool, { query: '{app="web"}', minutes: 5, limit: 7 });
-  const query = Object.fromEntries(ports.requests[0]!.url.searchParams);
-  assert.deepEqual(query, {
-    query: '{app="web"}',
-    start: "1767322745000000000",
-    end: "1767323045000000000",
-    limit: "7",
-    direction: "backward",
-  });
-  assert.deepEqual(text.split("\n").slice(1), ['{app="web"}', "  2026-01-02T03:04:05.000Z boom [REDACTED]"]);
-});
-
-Deno.test("query_loki limits the number of lines", async () => {
-  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
-  ports.answer = () => jsonAnswer({ data: { resultType: "streams", result: [] } });
-  for (const limit of [0, 5000]) assert.equal((await call(tool, { query: "{a=`b`}", limit })).ok, true);
-  assert.deepEqual(ports.requests.map(({ url }) => url.searchParams.get("limit")), ["1", "500"]);
-});
-
-Deno.test("query_loki shows metrics", async () => {
-  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
-  ports.answer = () =>
-    jsonAnswer({ data: { resultType: "matrix", result: [{ metric: { a: "b" }, values: [[5, "2"]] }] } });
-  assert.match((await call(tool, { query: "rate(x)" })).text, /1 samples.*\n\{a="b"\}\n {2}2 @5$/s);
-});
-
 Deno.test("query_elasticsearch posts a search and shows sources and aggregations", async () => {
   const { ports, tool } = setUp("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
   ports.answer = () =>
@@ -227,27 +156,14 @@ Deno.test.each([
   assert.deepEqual(ports.requests, []);
 });
 
-const NAMES = ("http_get query_prometheus query_loki query_elasticsearch git_recent_changes run_db_explain " +
-  "run_local_command run_ssh_command run_kubectl").split(" ");
+const NAMES =
+  ("http_get query_prometheus list_prometheus query_loki list_loki query_elasticsearch git_recent_changes run_db_explain " +
+    "run_local_command run_ssh_command run_kubectl").split(" ");
 
-function names(settings: Partial<typeof BARE_SETTINGS>): readonly string[] {
-  return createTools({ ...BARE_SETTINGS, ...settings }, new FakePorts()).map(({ name }) => name);
-}
-
-Deno.test.each([
-  { name: "all of them", settings: {}, enabled: NAMES },
-  { name: "none when tools are off", settings: { TOOLS_ENABLED: false }, enabled: [] },
-  {
-    name: "the enabled tools without unknown names",
-    settings: { ENABLED_TOOLS: ["run_kubectl", "http_get", "rm"] },
-    enabled: ["http_get", "run_kubectl"],
-  },
-])("createTools() creates $name", ({ settings, enabled }) => {
-  assert.deepEqual(names(settings), enabled);
-});
-
-Deno.test("createTools() rejects an invalid allowlist entry", () => {
-  assert.throws(() => names({ HTTP_ALLOWED_HOSTS: ["http://x"] }), { code: "invalid_config" });
+Deno.test("createTools() creates all tools, and rejects an invalid allowlist entry", () => {
+  assert.deepEqual(createTools(BARE_SETTINGS, new FakePorts()).map(({ name }) => name), NAMES);
+  const settings = { ...BARE_SETTINGS, HTTP_ALLOWED_HOSTS: ["http://x"] };
+  assert.throws(() => createTools(settings, new FakePorts()), { code: "invalid_config" });
 });
 
 Deno.test("createTools() describes arguments as JSON schemas with defaults", () => {

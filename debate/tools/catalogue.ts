@@ -1,12 +1,16 @@
 import type { Clock } from "@gateway/shared/clock";
+import { errorText } from "@gateway/shared/errors";
 import { readNamedText } from "@gateway/shared/files";
 import { findInside, resolveRoots } from "../context/secret_files.ts";
 import type { Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
-import type { Redact, ToolPorts } from "./define_tool.ts";
+import type { Redact, ToolOffer, ToolPorts } from "./define_tool.ts";
 import { explainPostgres, runDbExplain } from "./explain_postgres.ts";
 import { createHttpPorts } from "./http_fetch.ts";
-import { httpGet, queryElasticsearch, queryLoki, queryPrometheus } from "./http_tools.ts";
+import { httpGet, queryElasticsearch } from "./http_tools.ts";
+import { listLoki, queryLoki } from "./loki.ts";
+import { listPrometheus, queryPrometheus } from "./prometheus.ts";
+import type { McpServer } from "./mcp_server.ts";
 import { compileAllowList } from "./net_guard.ts";
 import { gitRecentChanges, runKubectl, runLocalCommand, runSshCommand } from "./program_tools.ts";
 import { PROGRAM_RULES } from "./program_rules.ts";
@@ -25,7 +29,9 @@ export const TOOL_ENV_NAMES = [
 const TOOLS = [
   httpGet,
   queryPrometheus,
+  listPrometheus,
   queryLoki,
+  listLoki,
   queryElasticsearch,
   gitRecentChanges,
   runDbExplain,
@@ -52,13 +58,65 @@ export function programsOf({ TOOLS_ENABLED, ENABLED_TOOLS }: Enabled): readonly 
   return [...new Set(programs)];
 }
 
-/** The enabled tools in a fixed order. Unknown names in `ENABLED_TOOLS` are ignored. */
-export function createTools(settings: Settings, ports: ToolPorts): readonly Tool[] {
-  if (!settings.TOOLS_ENABLED) return [];
+/** The built-in tools in a fixed order. */
+export function createTools(settings: Settings, ports: ToolPorts): readonly ToolOffer[] {
   const world = { settings, ports, allowed: compileAllowList(settings.HTTP_ALLOWED_HOSTS) };
-  const { ENABLED_TOOLS: enabled } = settings;
-  return TOOLS.map((open) => open(world))
-    .filter(({ name }) => enabled.length === 0 || enabled.includes(name));
+  return TOOLS.map((open) => open(world));
+}
+
+/** A tool in `GET /api/settings`. */
+interface ToolStatus extends Pick<Tool, "name" | "description"> {
+  readonly available: boolean;
+  /** The reason why the tool is off; `null` if it is available. */
+  readonly why: string | null;
+  /** Whether calls wait for approval in a run that requires it. */
+  readonly needs_approval: boolean;
+}
+
+export interface Toolset {
+  /** The tools that can work. */
+  readonly tools: readonly Tool[];
+  readonly statuses: readonly ToolStatus[];
+}
+
+/** Programs and servers are checked again after this time. */
+const FRESH_MS = 60_000;
+
+/** Returns a function that finds the tools that can work. Unknown names in `ENABLED_TOOLS` are ignored. */
+export function openToolset(
+  settings: Settings,
+  ports: ToolPorts,
+  servers: readonly McpServer[] = [],
+): () => Promise<Toolset> {
+  const { TOOLS_ENABLED, ENABLED_TOOLS, APPROVAL_REQUIRED_TOOLS } = settings;
+  const builtIn = createTools(settings, ports);
+  const whyOff = async (tool: ToolOffer) => {
+    if (!TOOLS_ENABLED) return "TOOLS_ENABLED is false";
+    const isListed = ENABLED_TOOLS.length === 0 || ENABLED_TOOLS.includes(tool.name);
+    return isListed ? await tool.missing() : "ENABLED_TOOLS does not contain it";
+  };
+  const check = async (): Promise<Toolset> => {
+    const offers = [...builtIn, ...(await Promise.all(servers.map((offers) => offers()))).flat()];
+    const checked = await Promise.all(
+      offers.map(async (tool) => ({ tool, why: await whyOff(tool).catch(errorText) })),
+    );
+    return {
+      tools: checked.flatMap(({ tool, why }) => why === undefined ? tool : []),
+      statuses: checked.map(({ tool: { name, description, needsApproval = false }, why }) => ({
+        name,
+        description,
+        available: why === undefined,
+        why: why ?? null,
+        needs_approval: needsApproval || APPROVAL_REQUIRED_TOOLS.includes(name),
+      })),
+    };
+  };
+  let last: { readonly at: number; readonly found: Promise<Toolset> } | undefined;
+  return () => {
+    const now = ports.clock.now();
+    if (last === undefined || now - last.at > FRESH_MS || now < last.at) last = { at: now, found: check() };
+    return last.found;
+  };
 }
 
 export async function createToolPorts({ settings, clock, redact, env }: {
@@ -82,8 +140,25 @@ export async function createToolPorts({ settings, clock, redact, env }: {
     http: createHttpPorts(await readCa(settings)),
     runProgram,
     explain: explainPostgres,
-    folders: { roots, find: async (path) => await findInside(path, await roots()) },
+    exists,
+    folders: {
+      roots,
+      find: async (path) => await findInside(path, await roots()),
+      async hasRepository() {
+        for (const root of await roots()) {
+          if (await exists(`${root}/.git`)) return true;
+          for await (const { name, isDirectory } of Deno.readDir(root)) {
+            if (isDirectory && await exists(`${root}/${name}/.git`)) return true;
+          }
+        }
+        return false;
+      },
+    },
   };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(() => true, (error) => error instanceof Deno.errors.NotCapable);
 }
 
 /** The CAs of the settings as PEM, or `undefined` for the built-in CAs. */

@@ -1,19 +1,21 @@
 import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import type { Tool, ToolContext } from "../engine/ports.ts";
+import * as charts from "../engine/events.ts";
+import type { Tool, ToolContext, ToolResult } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { AllowList } from "./net_guard.ts";
 import { type ProgramResult, refuse, type RunProgram, ToolFailure } from "./run_program.ts";
 
-interface Finding {
+export interface Finding {
   readonly ok: boolean;
   readonly title: string;
   readonly body: string;
+  readonly chart?: charts.Chart;
 }
 
 export interface Outgoing {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
   /** Maximum bytes of the response body; the rest is not read. */
@@ -66,11 +68,15 @@ export interface ToolPorts {
   readonly folders: {
     roots(): Promise<readonly string[]>;
     find(path: string): Promise<string | undefined>;
+    /** Whether a readable directory, or a directory directly in it, is a git repository. */
+    hasRepository(): Promise<boolean>;
   };
+  /** Whether a file exists; also `true` if this service may not look at it. */
+  readonly exists: (path: string) => Promise<boolean>;
   readonly env: Readonly<Record<string, string>>;
 }
 
-interface ToolWorld {
+export interface ToolWorld {
   readonly ports: ToolPorts;
   readonly settings: Settings;
   readonly allowed: AllowList;
@@ -84,6 +90,8 @@ export interface Call extends ToolWorld {
    */
   readonly signal: AbortSignal;
   readonly seconds: number;
+  /** A person has approved exactly these arguments. */
+  readonly isApproved: boolean;
 }
 
 const MAX_TIMEOUT_SECONDS = 60;
@@ -92,6 +100,12 @@ const GRACE_MS = 2000;
 export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`time limit, at most ${MAX_TIMEOUT_SECONDS} s`);
 }
+
+/** Common arguments of the tools for configured servers. */
+export const BACKEND_ARGUMENTS = {
+  base_url: z.string().max(2048).default("").describe("omit: only the configured server is allowed"),
+  timeout: timeoutArgument(15),
+};
 
 /** A count. A value beyond the limits is replaced by the nearest limit, which the title shows. */
 export function countArgument(
@@ -103,44 +117,80 @@ export function countArgument(
     .describe(`${what}, 1 to ${max}`);
 }
 
-export function defineTool<T extends { readonly timeout: number }>({ name, description, schema, run }: {
-  readonly name: string;
-  readonly description: string;
-  readonly schema: z.ZodType<T>;
-  run(args: T, call: Call): Promise<Finding>;
-}): (world: ToolWorld) => Tool {
+/** A tool that knows whether it can work. */
+export interface ToolOffer extends Tool {
+  /** The reason why the tool cannot work, or `undefined`. */
+  missing(): Promise<string | undefined>;
+}
+
+type Missing = (world: ToolWorld) => string | undefined | Promise<string | undefined>;
+
+/** For tools that need one setting. */
+export function needsSetting(name: keyof Settings): Missing {
+  return ({ settings }) => settings[name].toString() === "" ? `${name} is not set` : undefined;
+}
+
+export function defineTool<T extends { readonly timeout: number }>(
+  { name, description, schema, missing, needOf, run }: {
+    readonly name: string;
+    readonly description: string;
+    readonly schema: z.ZodType<T>;
+    readonly missing: Missing;
+    /** {@linkcode Tool.needOf} for valid arguments. */
+    needOf?(args: T, world: ToolWorld): string | undefined;
+    run(args: T, call: Call): Promise<Finding>;
+  },
+): (world: ToolWorld) => ToolOffer {
   const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: "input" });
-  return (world) => {
-    const { clock, redact } = world.ports;
-    const attempt = async (raw: unknown, { signal }: ToolContext): Promise<Finding> => {
-      const checked = schema.safeParse(raw);
-      if (!checked.success) {
-        return refuse(`invalid arguments: ${checked.error.issues.map(describe).join("; ")}`);
+  return (world) => ({
+    name,
+    description,
+    parameters,
+    missing: async () => await missing(world),
+    needOf(raw) {
+      const { data } = schema.safeParse(raw);
+      try {
+        return data === undefined ? undefined : needOf?.(data, world);
+      } catch (error) {
+        // No approval can allow a call that the tool rejects.
+        if (error instanceof ToolFailure) return undefined;
+        throw error;
       }
-      const seconds = Math.min(checked.data.timeout, MAX_TIMEOUT_SECONDS);
-      const late = () => new ToolFailure(`no response within ${seconds} s`);
-      return await within({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
-        using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
-        return await run(checked.data, { ...world, signal: deadline.signal, seconds });
+    },
+    run(raw, context) {
+      const checked = schema.safeParse(raw);
+      const seconds = Math.min(checked.data?.timeout ?? 1, MAX_TIMEOUT_SECONDS);
+      return runTimed(name, { ...world, seconds }, context, async (call) => {
+        if (checked.success) return await run(checked.data, call);
+        return refuse(`invalid arguments: ${checked.error.issues.map(describe).join("; ")}`);
       });
-    };
-    return {
-      name,
-      description,
-      parameters,
-      async run(raw, context) {
-        const start = clock.now();
-        try {
-          const { ok, title, body } = await attempt(raw, context);
-          const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
-          return { ok, text: present(`${heading}\n${body}`, redact) };
-        } catch (error) {
-          if (context.signal.aborted || !(error instanceof ToolFailure)) throw error;
-          return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
-        }
-      },
-    };
-  };
+    },
+  });
+}
+
+/** Runs a tool within its time limit, and masks and bounds its finding. */
+export async function runTimed(
+  name: string,
+  world: Omit<Call, "signal" | "isApproved">,
+  { signal, isApproved = false }: Pick<ToolContext, "signal" | "isApproved">,
+  run: (call: Call) => Promise<Finding>,
+): Promise<ToolResult> {
+  const { ports: { clock, redact }, seconds } = world;
+  const start = clock.now();
+  const late = () => new ToolFailure(`no response within ${seconds} s`);
+  try {
+    const bound = { clock, signal, ms: seconds * 1000 + GRACE_MS, late };
+    const { ok, title, body, chart } = await within(bound, async (ended) => {
+      using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
+      return await run({ ...world, signal: deadline.signal, isApproved });
+    });
+    const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
+    const drawn = chart === undefined ? undefined : presentChart(chart, redact);
+    return { ok, text: present(`${heading}\n${body}`, redact), ...(drawn !== undefined && { chart: drawn }) };
+  } catch (error) {
+    if (signal.aborted || !(error instanceof ToolFailure)) throw error;
+    return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
+  }
 }
 
 function describe({ path, message }: z.core.$ZodIssue): string {
@@ -174,6 +224,27 @@ const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 /** Visible text without secrets, at most {@linkcode MAX_RESULT} long. A cut before redaction could split a secret. */
 export function present(text: string, redact: Redact): string {
   return truncate(redact(visible(text)).trimEnd());
+}
+
+/** A chart whose labels are visible text without secrets, within the limits; `undefined` if there are no points. */
+function presentChart({ unit, series }: charts.Chart, redact: Redact): charts.Chart | undefined {
+  const label = (text: string) => cutText(redact(visible(text)).replace(/\s+/g, " "), charts.MAX_CHART_LABEL);
+  const drawn = series.slice(0, charts.MAX_CHART_SERIES).map((each) => ({
+    label: label(each.label),
+    points: thin(
+      each.points.filter(([ms, value]) => Math.abs(ms) <= charts.MAX_CHART_MS && Number.isFinite(value)),
+      charts.MAX_CHART_POINTS,
+    ),
+  })).filter(({ points }) => points.length > 0);
+  if (drawn.length === 0) return undefined;
+  return { ...(unit !== undefined && { unit: label(unit) }), series: drawn };
+}
+
+/** At most `max` members in equal distances, with the first and the last. */
+export function thin<T>(all: readonly T[], max: number): readonly T[] {
+  if (all.length <= max || max < 2) return all.slice(0, max);
+  const kept = new Set(Array.from({ length: max }, (_, at) => Math.round(at * (all.length - 1) / (max - 1))));
+  return all.filter((_, at) => kept.has(at));
 }
 
 export function visible(text: string): string {

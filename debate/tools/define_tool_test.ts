@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
+import type { Chart } from "../engine/events.ts";
 import { defineTool, MAX_RESULT, present, timeoutArgument, truncate, visible } from "./define_tool.ts";
 import { ToolFailure } from "./run_program.ts";
 import { compileAllowList } from "./net_guard.ts";
@@ -15,12 +16,13 @@ function make(
     word: string,
     signal: AbortSignal,
     seconds: number,
-  ) => Promise<{ ok: boolean; title: string; body: string }>,
+  ) => Promise<{ ok: boolean; title: string; body: string; chart?: Chart }>,
 ) {
   return defineTool({
     name: "echo",
     description: "",
     schema,
+    missing: () => undefined,
     run: ({ word }, { signal, seconds }) => run(word, signal, seconds),
   })({ ports, settings: BARE_SETTINGS, allowed: compileAllowList([]) });
 }
@@ -37,6 +39,32 @@ Deno.test("defineTool() shows call and duration first, and redacts and truncates
   assert.equal(ok, true);
   assert.match(text, /^echo a \[12 ms\]\n\[REDACTED\] x/);
   assert.ok(text.length <= MAX_RESULT);
+});
+
+Deno.test("defineTool() masks and bounds a chart", async () => {
+  const points = Array.from(
+    { length: 1000 },
+    (_, at) => [at, at === 1 ? NaN : at === 2 ? Infinity : at] as const,
+  );
+  const series = Array.from({ length: 20 }, (_, at) => ({ label: `s${at}\n\x1b[2Jhunter2`, points }));
+  const tool = make(
+    new FakePorts(),
+    () =>
+      Promise.resolve({
+        ok: true,
+        title: "",
+        body: "",
+        chart: { series: [{ label: "", points: [] }, ...series] },
+      }),
+  );
+  const { chart } = await tool.run({ word: "a" }, context());
+  assert.deepEqual(
+    chart?.series.map(({ label }) => label),
+    series.slice(0, 7).map((_, at) => `s${at} [REDACTED]`),
+  );
+  const [drawn] = chart?.series ?? [];
+  assert.deepEqual([drawn?.points.length, drawn?.points[0], drawn?.points.at(-1)], [120, [0, 0], [999, 999]]);
+  assert.ok(drawn?.points.flat().every(Number.isFinite));
 });
 
 Deno.test.each([

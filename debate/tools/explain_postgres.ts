@@ -1,6 +1,6 @@
 import * as z from "@zod/zod";
 import postgres from "postgres";
-import { defineTool, type Explain, timeoutArgument } from "./define_tool.ts";
+import { defineTool, type Explain, needsSetting, timeoutArgument } from "./define_tool.ts";
 import { refuse, ToolFailure } from "./run_program.ts";
 import { checkSql } from "./sql_check.ts";
 
@@ -12,6 +12,7 @@ export const runDbExplain = defineTool({
     database_url: z.string().max(4096).default("").describe("omit: the configured database is used"),
     timeout: timeoutArgument(20),
   }),
+  missing: needsSetting("DATABASE_URL"),
   async run({ query, database_url: requested }, { settings, ports, signal, seconds }) {
     const url = settings.DATABASE_URL;
     if (url === "") refuse("no database is configured: the operator has to set DATABASE_URL");

@@ -11,7 +11,7 @@ import { isIP } from "node:net";
 import { dropPartialWord, parseJson } from "../engine/graph/text.ts";
 import type { Call, HttpAnswer, HttpPorts, HttpRequest, Outgoing } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
-import { mayResolve, vet } from "./net_guard.ts";
+import { isApprovable, mayResolve, PUBLIC_ONLY, vet } from "./net_guard.ts";
 
 /** There was no response. The message is the reason of the system or of the certificate check. */
 export class HttpExchangeError extends Error {
@@ -143,10 +143,13 @@ export function parseHttpUrl(text: string, base?: URL): URL {
 export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
   let url = start;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    // An approval is for one host. Its server may redirect from http: to https:.
+    const isApproved = call.isApproved && url.host === start.host && isApprovable(url.hostname, call.allowed);
+    const allowed = isApproved ? PUBLIC_ONLY : call.allowed;
     // A lookup of an unlisted name could already send data to the name servers of an attacker.
-    if (!mayResolve(url.hostname, call.allowed)) refuse(`${url.host} is not allowed. ${LISTING}`);
+    if (!mayResolve(url.hostname, allowed)) refuse(`${url.host} is not allowed. ${LISTING}`);
     const addresses = await resolveHost(url, call);
-    const refused = vet(url.hostname, addresses, call.allowed);
+    const refused = vet(url.hostname, addresses, allowed);
     if (refused !== undefined) {
       refuse(`${url.host} is not allowed: ${refused.address} is ${refused.addressKind}. ${LISTING}`);
     }
@@ -213,7 +216,7 @@ export async function askBackend<T>(
   }
   const url = new URL(base.origin + pathOf(base) + path + base.search);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
-  const answer = await exchangeWithAny(url, await resolveHost(url, call), {
+  const answer = await exchangeWithConfigured(what, url, {
     method: body === undefined ? "GET" : "POST",
     headers: {
       accept: "application/json",
@@ -221,13 +224,7 @@ export async function askBackend<T>(
       ...credentialsOf(base),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    maxBytes: MAX_ANSWER_BYTES,
   }, call);
-  if (answer.isCut) {
-    refuse(`the response of ${what} is larger than ${MAX_ANSWER_BYTES} bytes: narrow the query`);
-  }
-  const encoding = answer.headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") refuse(`${what} sent a compressed response without a request for it`);
   const text = new TextDecoder().decode(answer.body);
   if (answer.status < 200 || answer.status > 299) {
     const shown = text.length <= MAX_SHOWN_ERROR ? text : dropPartialWord(text.slice(0, MAX_SHOWN_ERROR));
@@ -235,6 +232,23 @@ export async function askBackend<T>(
   }
   const json = parseJson(text) ?? refuse(`the response of ${what} is not JSON`);
   return schema.safeParse(json).data ?? refuse(`the response of ${what} has an unknown form`);
+}
+
+/** Connects to a server that the operator configured, at any address. A redirect is not followed. */
+export async function exchangeWithConfigured(
+  what: string,
+  url: URL,
+  outgoing: Omit<Outgoing, "maxBytes">,
+  call: Call,
+): Promise<HttpAnswer> {
+  const request = { ...outgoing, maxBytes: MAX_ANSWER_BYTES };
+  const answer = await exchangeWithAny(url, await resolveHost(url, call), request, call);
+  if (answer.isCut) {
+    refuse(`the response of ${what} is larger than ${MAX_ANSWER_BYTES} bytes: narrow the query`);
+  }
+  const encoding = answer.headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") refuse(`${what} sent a compressed response without a request for it`);
+  return answer;
 }
 
 function isSame(requested: string, base: URL): boolean {

@@ -120,6 +120,60 @@ Deno.test("http_get follows at most three redirects", async () => {
 });
 
 Deno.test.each([
+  { url: "http://app.test/x", need: "app.test:80" },
+  { url: "https://app.test:8443/", need: "app.test:8443" },
+  { url: "https://\u0430pp.test/", need: "xn--pp-6kc.test:443" },
+  { url: `http://${PUBLIC}/`, need: `${PUBLIC}:80` },
+  { url: "http://listed.test/" },
+  { url: "http://10.9.1.1/" },
+  { url: "http://checkout/" },
+  { url: "http://localhost./" },
+  { url: "http://127.0.0.1/" },
+  { url: "http://[::1]/" },
+  { url: "http://0x7f.1/" },
+  { url: "http://169.254.169.254/" },
+  { url: "http://10.8.1.1/" },
+  { url: "ftp://app.test/" },
+  { url: "http://a:b@app.test/" },
+  { url: "http://" },
+].map((row) => ({ need: undefined, ...row })))("http_get needs for $url: $need", ({ url, need }) => {
+  const { ports, tool } = setUp(["listed.test", "10.9.0.0/16"]);
+  assert.equal(tool.needOf?.({ url }), need && `${need} is not in HTTP_ALLOWED_HOSTS`);
+  assert.deepEqual(ports.lookups, []);
+});
+
+Deno.test.each([
+  { url: "http://app.test/", ok: true },
+  { url: `http://${PUBLIC}/`, ok: true },
+  { url: "http://app.test/", location: "https://app.test/", ok: true },
+  { url: "http://app.test/", location: "http://listed.test/", ok: true },
+  { url: "http://app.test/", location: "http://other.test/", why: /other\.test is not allowed/ },
+  { url: "http://app.test/", location: "http://app.test:81/", why: /app\.test:81 is not allowed/ },
+  { url: "http://app.test/", location: "http://8.8.8.8/", why: /8\.8\.8\.8 is public/ },
+  { url: "http://inner.test/", why: /10\.0\.0\.5 is private/ },
+  { url: "http://mixed.test/", why: /loopback/ },
+  { url: "http://clouds.test/", why: /metadata/ },
+  { url: "http://checkout/", why: /checkout is not allowed/ },
+  { url: "http://127.0.0.1/", why: /loopback/ },
+].map((row) => ({ location: "", ok: false, why: /./, ...row })))(
+  "an approved http_get of $url with a redirect to '$location' succeeds: $ok",
+  async ({ url, location, ok, why }) => {
+    const { ports, tool } = setUp(["listed.test", "10.0.0.0/8"]);
+    ports.addresses = {
+      ...ports.addresses,
+      ...{ [PUBLIC]: [[PUBLIC]], "8.8.8.8": [["8.8.8.8"]], "clouds.test": [["169.254.169.254"]] },
+      ...{ "listed.test": [["10.0.0.9"]], "other.test": [[PUBLIC]] },
+    };
+    ports.answer = ({ url: { href } }) =>
+      location === "" || href === location ? textAnswer("x") : redirect(location);
+    const context = { signal: new AbortController().signal, runId: "run", isApproved: true };
+    const result = await call(tool, { url }, context);
+    assert.deepEqual([result.ok, why.test(result.text)], [ok, true], result.text);
+    assert.doesNotMatch(ports.lookups.join(" "), /other\.test|checkout/);
+  },
+);
+
+Deno.test.each([
   { type: "application/json", shown: true },
   { type: "application/health+json; charset=utf-8", shown: true },
   { type: "text/html", shown: true },

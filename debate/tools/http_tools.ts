@@ -1,8 +1,9 @@
 import * as z from "@zod/zod";
 import { dropPartialWord } from "../engine/graph/text.ts";
-import { countArgument, defineTool, timeoutArgument } from "./define_tool.ts";
+import { BACKEND_ARGUMENTS, defineTool, needsSetting, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
+import { isApprovable } from "./net_guard.ts";
 import { checkIndex, checkSearchBody, MAX_HITS } from "./search_body.ts";
 
 const MAX_BODY_BYTES = 256 * 1024;
@@ -14,11 +15,19 @@ export const httpGet = defineTool({
   name: "http_get",
   description:
     "Send one HTTP GET request, for example to a health endpoint. Returns status, content type and text. " +
-    "The operator must have allowed the host.",
+    "The operator must have allowed the host. A call of another public host may wait for approval.",
   schema: z.strictObject({
     url: z.string().max(4096).describe("http: or https: URL, without credentials"),
     timeout: timeoutArgument(10),
   }),
+  needOf({ url: asked }, { allowed }) {
+    const { hostname, port, protocol } = parseHttpUrl(asked);
+    if (!isApprovable(hostname, allowed)) return undefined;
+    return `${hostname}:${port || (protocol === "https:" ? "443" : "80")} is not in HTTP_ALLOWED_HOSTS`;
+  },
+  missing({ settings: { HTTP_ALLOWED_HOSTS: hosts, TOOL_APPROVAL_REQUIRED } }) {
+    return hosts.length > 0 || TOOL_APPROVAL_REQUIRED ? undefined : "HTTP_ALLOWED_HOSTS is not set";
+  },
   async run({ url: asked }, call) {
     const start = parseHttpUrl(asked);
     const answer = await fetchGuarded(start, { method: "GET", maxBytes: MAX_BODY_BYTES }, call);
@@ -42,139 +51,6 @@ export const httpGet = defineTool({
     return { ok: true, title: `GET ${start.href}: ${status} ${statusText}`, body: lines.join("\n") };
   },
 });
-
-/** Common arguments of the tools for configured servers. */
-const BACKEND_ARGUMENTS = {
-  base_url: z.string().max(2048).default("").describe("omit: only the configured server is allowed"),
-  timeout: timeoutArgument(15),
-};
-
-const MAX_SERIES = 25;
-
-const sample = z.tuple([z.number(), z.string()]);
-const labels = z.record(z.string(), z.string());
-const prometheusAnswer = z.object({
-  data: z.discriminatedUnion("resultType", [
-    z.object({
-      resultType: z.literal("vector"),
-      result: z.array(z.object({ metric: labels, value: sample.optional() })),
-    }),
-    z.object({
-      resultType: z.literal("matrix"),
-      result: z.array(z.object({ metric: labels, values: z.array(sample).optional() })),
-    }),
-    z.object({ resultType: z.enum(["scalar", "string"]), result: sample }),
-  ]),
-  warnings: z.array(z.string()).optional(),
-});
-
-export const queryPrometheus = defineTool({
-  name: "query_prometheus",
-  description: `Evaluate a PromQL expression at the current time. Returns up to ${MAX_SERIES} series.`,
-  schema: z.strictObject({
-    query: z.string().min(1).max(8192).describe("PromQL expression"),
-    ...BACKEND_ARGUMENTS,
-  }),
-  async run({ query, base_url }, call) {
-    const { data, warnings = [] } = await askBackend("Prometheus", prometheusAnswer, {
-      path: "/api/v1/query",
-      query: { query, timeout: `${Math.ceil(call.seconds)}s` },
-      base_url,
-    }, call);
-    const lines = formatResult(data);
-    const rest = lines.length - MAX_SERIES;
-    return {
-      ok: true,
-      title: `PromQL ${query}: ${data.resultType}, ${lines.length} ${lines.length === 1 ? "line" : "lines"}`,
-      body: [
-        ...(lines.length === 0 ? ["(no series)"] : lines.slice(0, MAX_SERIES)),
-        ...(rest > 0 ? [`(${rest} more, not shown)`] : []),
-        ...warnings.map((warning) => `warning: ${warning}`),
-      ].join("\n"),
-    };
-  },
-});
-
-function formatResult(data: z.infer<typeof prometheusAnswer>["data"]): readonly string[] {
-  switch (data.resultType) {
-    case "vector":
-      return data.result.map(({ metric, value }) =>
-        `${formatLabels(metric)} => ${value?.[1] ?? "(histogram)"}`
-      );
-    case "matrix":
-      return data.result.map(({ metric, values = [] }) =>
-        `${formatLabels(metric)} => ${values.map(([time, value]) => `${value} @${time}`).join(", ")}`
-      );
-    case "scalar":
-    case "string":
-      return [data.result[1]];
-    default:
-      return data satisfies never;
-  }
-}
-
-function formatLabels({ __name__: name = "", ...labels }: Readonly<Record<string, string>>): string {
-  return `${name}{${
-    Object.entries(labels).map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(", ")
-  }}`;
-}
-
-const MAX_LINES = 500;
-const MAX_MINUTES = 7 * 24 * 60;
-
-const lokiAnswer = z.object({
-  data: z.object({
-    resultType: z.string(),
-    result: z.array(z.object({
-      stream: labels.optional(),
-      metric: labels.optional(),
-      // [nanoseconds, line] for streams, [seconds, value] for metrics; newer servers add a third member.
-      values: z.array(z.tuple([z.union([z.string(), z.number()]), z.string()], z.unknown())),
-    })),
-  }),
-});
-
-export const queryLoki = defineTool({
-  name: "query_loki",
-  description: "Run a LogQL query over the last minutes. Returns the newest log lines of each label set.",
-  schema: z.strictObject({
-    query: z.string().min(1).max(8192).describe("LogQL query"),
-    base_url: BACKEND_ARGUMENTS.base_url,
-    minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("time range in minutes, up to now"),
-    limit: countArgument(50, MAX_LINES, "number of newest lines"),
-    timeout: BACKEND_ARGUMENTS.timeout,
-  }),
-  async run({ query, base_url, minutes, limit }, call) {
-    const end = BigInt(call.ports.clock.now()) * 1_000_000n;
-    const { data: { resultType, result } } = await askBackend("Loki", lokiAnswer, {
-      path: "/loki/api/v1/query_range",
-      query: {
-        query,
-        start: String(end - BigInt(minutes) * 60_000_000_000n),
-        end: String(end),
-        limit: String(limit),
-        direction: "backward",
-      },
-      base_url,
-    }, call);
-    const count = result.reduce((sum, { values }) => sum + values.length, 0);
-    const isMetric = resultType === "matrix";
-    return {
-      ok: true,
-      title: `LogQL ${query}, last ${minutes} min: ${count} ${isMetric ? "samples" : "lines"}`,
-      body: count === 0 ? "(nothing)" : result.flatMap(({ stream, metric, values }) => [
-        formatLabels(stream ?? metric ?? {}),
-        ...values.map(([time, line]) => isMetric ? `  ${line} @${time}` : `  ${formatTime(time)} ${line}`),
-      ]).join("\n"),
-    };
-  },
-});
-
-function formatTime(time: string | number): string {
-  const text = String(time);
-  if (!/^\d{16,19}$/.test(text)) return text;
-  return new Date(Number(BigInt(text) / 1_000_000n)).toISOString();
-}
 
 const elasticsearchAnswer = z.object({
   timed_out: z.boolean().optional(),
@@ -201,6 +77,7 @@ export const queryElasticsearch = defineTool({
     size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
+  missing: needsSetting("ELASTICSEARCH_URL"),
   async run({ index, query_json: text, base_url, size }, call) {
     checkIndex(index);
     const answer = await askBackend("Elasticsearch", elasticsearchAnswer, {

@@ -42,6 +42,19 @@ export function mayResolve(host: string, { hosts, hasPublic }: AllowList): boole
   return !isName || hasPublic || hosts.has(normalizeHost(host));
 }
 
+/** The list for a host that a person has approved: all addresses of the public Internet, and no others. */
+export const PUBLIC_ONLY: AllowList = { hosts: new Set(), networks: [], hasPublic: true };
+
+/**
+ * Whether an approval can allow a host: a public address, or a name that may be public, that the list does not allow.
+ * A name without a dot belongs to the own network.
+ */
+export function isApprovable(host: string, list: AllowList): boolean {
+  const address = host.replace(/^\[(.*)\]$/, "$1");
+  if (isIP(address) === 0) return !mayResolve(host, list) && normalizeHost(host).includes(".");
+  return vet(host, [address], list)?.addressKind === "public";
+}
+
 /**
  * Returns the first rejected address and its kind, or `undefined` if all addresses are allowed.
  *

@@ -5,13 +5,15 @@ import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
 import { type Call, countArgument, defineTool, describeRun, timeoutArgument } from "./define_tool.ts";
-import { refuse } from "./run_program.ts";
+import { probe, refuse } from "./run_program.ts";
 import { checkCommand, needsOf, PROGRAM_RULES } from "./program_rules.ts";
 
 /** The given environment variables of this service. */
 function pickEnv({ ports }: Call, ...names: readonly string[]): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(ports.env).filter(([name]) => names.includes(name)));
 }
+
+const NO_ROOT = "no directory of ALLOWED_PROJECT_ROOTS exists";
 
 const GIT_ENV = {
   GIT_CONFIG_GLOBAL: "/dev/null",
@@ -41,6 +43,10 @@ export const gitRecentChanges = defineTool({
     count: countArgument(10, 50, "number of newest commits"),
     timeout: timeoutArgument(15),
   }),
+  missing: async ({ ports }) =>
+    await ports.folders.hasRepository()
+      ? await probe(ports, "git", "--version")
+      : "neither a directory of ALLOWED_PROJECT_ROOTS nor a directory directly in it is a git repository",
   async run({ repo_path: path, count }, call) {
     const { folders, runProgram } = call.ports;
     const [base = ""] = await folders.roots();
@@ -75,10 +81,11 @@ export const runLocalCommand = defineTool({
     command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
     timeout: timeoutArgument(15),
   }),
+  missing: async ({ ports }) => (await ports.folders.roots()).length === 0 ? NO_ROOT : undefined,
   async run({ command }, call) {
     const { program, args: checked } = checkCommand(command);
     const [cwd] = await call.ports.folders.roots();
-    if (cwd === undefined) return refuse("no directory of ALLOWED_PROJECT_ROOTS exists");
+    if (cwd === undefined) return refuse(NO_ROOT);
     const args: string[] = [];
     for (const { kind, text } of checked) {
       args.push(kind === "word" ? text : notSecret(await findPath(call, text, cwd), text));
@@ -125,6 +132,16 @@ export const runSshCommand = defineTool({
     port: z.int().min(1).max(65_535).default(22),
     timeout: timeoutArgument(15),
   }),
+  missing: async ({ settings: { SSH_KEY_PATH, SSH_KNOWN_HOSTS }, ports }) => {
+    const { env, exists } = ports;
+    const home = env["HOME"] ?? "";
+    if (SSH_KEY_PATH === "" && !env["SSH_AUTH_SOCK"] && !await exists(`${home}/.ssh`)) {
+      return "SSH_KEY_PATH is not set, and there is neither an SSH agent nor ~/.ssh";
+    }
+    const known = SSH_KNOWN_HOSTS || `${home}/.ssh/known_hosts`;
+    if (!await exists(known) && !await exists("/etc/ssh/ssh_known_hosts")) return `${known} does not exist`;
+    return await probe(ports, "ssh", "-V");
+  },
   async run({ host, command, user, key_path: keyPath, port }, call) {
     const { SSH_DEFAULT_USER, SSH_KEY_PATH } = call.settings;
     if (keyPath !== "" && keyPath !== SSH_KEY_PATH) {
@@ -220,6 +237,13 @@ export const runKubectl = defineTool({
     kubectl_args: z.string().min(1).describe("arguments of kubectl, for example: get pods -n prod"),
     timeout: timeoutArgument(20),
   }),
+  missing: async ({ ports }) => {
+    const { HOME = "", KUBECONFIG, KUBERNETES_SERVICE_HOST } = ports.env;
+    if (!KUBECONFIG && !KUBERNETES_SERVICE_HOST && !await ports.exists(`${HOME}/.kube/config`)) {
+      return "KUBECONFIG is not set, and ~/.kube/config does not exist";
+    }
+    return await probe(ports, "kubectl", "version", "--client");
+  },
   async run({ kubectl_args: text }, call) {
     const env = pickEnv(call, "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT");
     const args = checkKubectl(text, call.seconds).map((argument) => argument.text);

@@ -1,4 +1,4 @@
-import { type Clock, within } from "@gateway/shared/clock";
+import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import { concatBytes } from "@gateway/shared/text";
 import { dropPartialWord } from "../engine/graph/text.ts";
 
@@ -83,6 +83,29 @@ export function createProgramRunner(clock: Clock): RunProgram {
     );
     return { stopped: stopped ?? (isCut ? "output" : undefined), code, stdout, stderr };
   };
+}
+
+const PROBE_MS = 5000;
+
+/** Starts a program. Returns the reason if it does not work. */
+export async function probe(
+  { runProgram, clock }: { readonly runProgram: RunProgram; readonly clock: Clock },
+  program: string,
+  ...args: readonly string[]
+): Promise<string | undefined> {
+  using deadline = new Deadline({
+    clock,
+    ms: PROBE_MS,
+    late: () => new ToolFailure("its check does not end"),
+  });
+  try {
+    const { stopped, code, stderr } = await runProgram({ program, args, cwd: "/", signal: deadline.signal });
+    if (stopped === undefined && code === 0) return undefined;
+    return stderr.trim() || `its check ended with exit code ${code}`;
+  } catch (error) {
+    if (error instanceof ToolFailure) return error.message;
+    throw error;
+  }
 }
 
 function isMissing(error: unknown): boolean {

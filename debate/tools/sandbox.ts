@@ -2,12 +2,10 @@
  * Runs the programs of tools with `bwrap` (Debian package bubblewrap): read-only files, no privileges, and neither
  * network nor other processes unless the program needs them.
  */
-import { type Clock, Deadline } from "@gateway/shared/clock";
-import { type RunProgram, ToolFailure } from "./run_program.ts";
+import type { Clock } from "@gateway/shared/clock";
+import { probe, type RunProgram, ToolFailure } from "./run_program.ts";
 
 export const SANDBOX_PROGRAM = "bwrap";
-
-const PROBE_MS = 5000;
 
 /** A runner, and the reason why it runs programs without a sandbox. */
 interface SandboxedRunner {
@@ -23,28 +21,10 @@ export async function openRunner(plain: RunProgram, clock: Clock): Promise<Sandb
   let problem: string | undefined;
   for (const ownProc of [true, false]) {
     const runProgram = inSandbox(plain, ownProc);
-    problem = await attempt(runProgram, clock);
+    problem = await probe({ runProgram, clock }, "cat", "/dev/null");
     if (problem === undefined) return { runProgram, problem };
   }
   return { runProgram: plain, problem };
-}
-
-async function attempt(runProgram: RunProgram, clock: Clock): Promise<string | undefined> {
-  using deadline = new Deadline({ clock, ms: PROBE_MS, late: () => new ToolFailure("bwrap does not end") });
-  try {
-    const { signal } = deadline;
-    const { stopped, code, stderr } = await runProgram({
-      program: "cat",
-      args: ["/dev/null"],
-      cwd: "/",
-      signal,
-    });
-    if (stopped === undefined && code === 0) return undefined;
-    return stderr.trim() || `bwrap ended with exit code ${code}`;
-  } catch (error) {
-    if (error instanceof ToolFailure) return error.message;
-    throw error;
-  }
 }
 
 function inSandbox(run: RunProgram, ownProc: boolean): RunProgram {

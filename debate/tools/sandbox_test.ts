@@ -12,11 +12,11 @@ Deno.test.each([
     result: { ...DONE, code: 1, stderr: "bwrap: No permissions\n" },
     problem: "bwrap: No permissions",
   },
-  { name: "that fails silently", result: { ...DONE, code: 3 }, problem: "bwrap ended with exit code 3" },
+  { name: "that fails silently", result: { ...DONE, code: 3 }, problem: "its check ended with exit code 3" },
   {
     name: "that does not end",
     result: { ...DONE, stopped: "signal" as const },
-    problem: "bwrap ended with exit code 0",
+    problem: "its check ended with exit code 0",
   },
   { name: "that is missing", result: undefined, problem: "program bwrap is not installed" },
 ])("openRunner() runs programs without a sandbox $name, and reports why", async ({ result, problem }) => {

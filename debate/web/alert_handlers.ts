@@ -17,18 +17,21 @@ export function startAlertRun(
     .join("\n");
   const incident = { name: "alert.txt", bytes: new TextEncoder().encode(text) };
   const form = {
-    fields: new Map([["topic", TOPIC], ["pause_between_rounds", "false"]]),
+    fields: new Map([["topic", TOPIC], ["pause_between_rounds", "false"], ["require_approval", "true"]]),
     files: new Map([["incident_file", [incident]]]),
   };
-  return startRun(ports, form, { title, isUnattended: true });
+  return startRun(ports, form, { title, operator: ports.settings.ALERT_APPROVALS ? "called" : "absent" });
 }
+
+/** Room for about 100 alerts of a group, because senders do not repeat a rejected body. Only the first 20 are read. */
+const MAX_ALERT_BYTES = 1024 * 1024;
 
 /** Called only after the secret of the sender was checked. */
 export async function handlePostAlert(
   ports: Pick<WebPorts, "alerts" | "settings">,
   { request }: Pick<Routed, "request">,
 ): Promise<Response> {
-  const notice = readNotice(await readJson(request, alertBody));
+  const notice = readNotice(await readJson(request, alertBody, MAX_ALERT_BYTES));
   const alert = notice && await ports.alerts.receive(notice);
   void ports.alerts.work();
   const status = alert === undefined
@@ -71,7 +74,8 @@ export function pageUrl(
   { WEB_URL, WEB_HOST, WEB_PORT }: WebPorts["settings"],
   runId: string | null,
 ): string {
-  const host = WEB_HOST.includes(":") ? `[${WEB_HOST}]` : WEB_HOST;
+  const isAny = WEB_HOST === "0.0.0.0" || WEB_HOST === "::"; // only for listening
+  const host = isAny ? "localhost" : WEB_HOST.includes(":") ? `[${WEB_HOST}]` : WEB_HOST;
   const base = (WEB_URL || `http://${host}:${WEB_PORT}`).replace(/\/$/, "");
   return `${base}/#/${runId === null ? "" : `runs/${runId}`}`;
 }

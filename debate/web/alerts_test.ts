@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { ALERTMANAGER, GRAFANA, PAGERDUTY, pagerDuty } from "../alerts/testing/payloads.ts";
+import { loadSettings } from "../settings/config.ts";
+import { pageUrl } from "./alert_handlers.ts";
 import { FixedTool } from "../testing/debate_fixture.ts";
 import { MemoryDirectory } from "../testing/memory_directory.ts";
 import { ScriptedModel } from "../testing/scripted_model.ts";
@@ -84,6 +86,8 @@ Deno.test("the secret of alerts opens no other route, and guesses are limited", 
     statuses.push((await post(web, PAGERDUTY, { "x-alert-secret": `guess-${guess}` })).status);
   }
   assert.deepEqual(new Set(statuses), new Set([401, 429]));
+  // Otherwise a client behind the same proxy could block all alerts.
+  assert.equal((await post(web, PAGERDUTY)).status, 202);
 });
 
 Deno.test("POST /api/alerts is off without ALERT_SECRET, also for an empty secret", async () => {
@@ -96,7 +100,7 @@ Deno.test("POST /api/alerts is off without ALERT_SECRET, also for an empty secre
 Deno.test.each([
   { name: "no JSON", body: "{", status: 422 },
   { name: "an unknown form", body: { text: "x" }, status: 422 },
-  { name: "a body over 256 KiB", body: { ...GRAFANA, message: "x".repeat(263_000) }, status: 413 },
+  { name: "a body over 1 MiB", body: { ...GRAFANA, message: "x".repeat(1_049_000) }, status: 413 },
   {
     name: "a form",
     body: "a=b",
@@ -129,6 +133,15 @@ Deno.test("an alert starts a run, and its answer goes to the chat in five lines"
   ]);
 });
 
+Deno.test.each([
+  { host: "0.0.0.0", url: "http://localhost:8000/#/" },
+  { host: "::", url: "http://localhost:8000/#/" },
+  { host: "::1", url: "http://[::1]:8000/#/" },
+])("without WEB_URL, links of a server at $host begin with $url", ({ host, url }) => {
+  const settings = loadSettings({ env: { HOME: "/", WEB_HOST: host }, workingFolder: "/" });
+  assert.equal(pageUrl(settings, null), url);
+});
+
 Deno.test("agents get the alert as data: its texts are in the context only, and masked", async () => {
   const model = new ScriptedModel({});
   const web = await open({ model });
@@ -149,12 +162,15 @@ Deno.test("agents get the alert as data: its texts are in the context only, and 
 });
 
 Deno.test("the run of an alert has no tool that needs approval, whatever its options", async () => {
-  const [guarded, free] = [new FixedTool(GUARDED_TOOL), new FixedTool("http_get")];
-  const model = withTool();
-  const web = await open({ model, tools: [guarded, free], env: { TOOL_APPROVAL_REQUIRED: "false" } });
+  const guarded = new FixedTool(GUARDED_TOOL);
+  const free = Object.assign(new FixedTool("http_get"), { needOf: () => "a.test:80 is not listed" });
+  const model = withTool("http_get");
+  const own = Object.assign(new FixedTool("gw__run"), { needsApproval: true });
+  const web = await open({ model, tools: [guarded, own, free], env: { TOOL_APPROVAL_REQUIRED: "false" } });
   await tell(web, PAGERDUTY);
   await settle(web);
-  assert.deepEqual(guarded.runs, []);
+  // The tool itself rejects a call that nobody approved.
+  assert.deepEqual([guarded.runs.length, free.runs.length], [0, 1]);
   assert.deepEqual(model.requests[0]?.tools?.map(({ name }) => name), ["http_get"]);
   const [{ run_id, title }] = await listed(web);
   const resumed = await (await web.form(`/api/runs/${run_id}/resume`, { new_evidence: "x" })).json();
@@ -192,11 +208,29 @@ Deno.test("ALERT_MAX_RUNS limits the runs, and an alert that ends before its run
   assert.match(linesOf(web.chat.sent[0])[0] ?? "", /An operator stopped the run/);
 });
 
-Deno.test("more than 100 open alerts are rejected", async () => {
-  const web = await open({ model: hanging() });
-  for (let id = 0; id < 100; id++) await tell(web, pagerDuty({ id: `P${id}` }));
-  const problem = await problemOf(await post(web, pagerDuty({ id: "one more" })));
-  assert.deepEqual([problem.status, (await listed(web)).length], [429, 100]);
+Deno.test("of 100 stored alerts, the answered one without news for longest makes room, and no unanswered one", async () => {
+  const web = await open({ env: { ALERT_MAX_RUNS: "2" }, model: hanging() });
+  for (const id of ["A", "B"]) await tell(web, pagerDuty({ id }));
+  await settle(web);
+  for (let id = 0; id < 98; id++) await tell(web, pagerDuty({ id: `P${id}` }));
+  const rejected = await post(web, pagerDuty({ id: "one more" }));
+  assert.deepEqual([rejected.status, rejected.headers.get("retry-after")], [503, "60"]);
+  const [a, b] = await listed(web);
+  for (const { run_id } of [a, b]) await web.stop(run_id);
+  await settle(web);
+  await web.clock.advance(1);
+  await tell(web, pagerDuty({ id: "A", status: "acknowledged" }));
+  await tell(web, pagerDuty({ id: "one more" }));
+  const ids = (await listed(web)).map(({ id }: { id: string }) => id);
+  assert.deepEqual([ids.length, ids.includes(a.id), ids.includes(b.id)], [100, true, false]);
+});
+
+Deno.test("the title of an alert is one line in the chat and on the page", async () => {
+  const web = await open();
+  await tell(web, pagerDuty({ title: "disk\r\n full\u2028now" }));
+  await settle(web);
+  assert.equal((await listed(web))[0].title, "disk full now");
+  assert.match(linesOf(web.chat.sent[0])[0] ?? "", /^disk full now \(P1\)/);
 });
 
 Deno.test("an alert is stored before its answer 202, and is not accepted if it cannot be stored", async () => {
@@ -244,13 +278,22 @@ Deno.test("a failed delivery is repeated, across a restart, without the URL in t
 Deno.test("an alert whose run cannot start is answered after three tries", async () => {
   const web = await open();
   await web.manager.close();
+  web.chat.statuses.push(404);
   await tell(web, PAGERDUTY);
-  for (let minutes = 0; minutes < 4; minutes++) {
+  for (let minutes = 0; minutes < 3; minutes++) {
     await settle(web);
     await web.clock.advance(60_000);
   }
   assert.match(web.warnings[0] ?? "", /^cannot start a run for alert \w+: The server is stopping$/);
-  assert.deepEqual([web.warnings.length, web.chat.sent.length], [3, 1]);
+  await settle(web);
+  const facts = () => {
+    const { starts, tries, answer } = web.alerts.list()[0] ?? {};
+    return [starts, tries, answer];
+  };
+  assert.deepEqual([web.warnings.length, web.chat.sent.length, facts()], [4, 1, [3, 1, "waiting"]]);
+  // A new notice gives three starts, and all tries of a delivery, again.
+  await tell(web, PAGERDUTY);
+  assert.deepEqual(facts(), [0, 0, "waiting"]);
   assert.match(web.chat.sent[0] ?? "", /The run failed \(no run could start; .*8000\/#\/"/);
 });
 

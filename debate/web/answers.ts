@@ -17,6 +17,11 @@ const settings = z.object({
   sandbox_problem: maybe.describe("reason why programs of tools run without a sandbox"),
   ...{ approval_timeout_seconds: z.int(), comment_timeout_seconds: z.int(), max_upload_bytes: z.int() },
   builtin_incident: z.object({ topic: text, model: text }),
+  tools: z.array(z.object({
+    ...{ name: text, description: text, available: z.boolean() },
+    why: maybe.describe("the reason if the tool is off"),
+    needs_approval: z.boolean(),
+  })),
   providers: z.array(z.object({
     ...{ name: text, protocol: text, configured: z.boolean() },
     missing: z.array(text).describe("variables that are not set"),

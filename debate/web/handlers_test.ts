@@ -12,7 +12,7 @@ Deno.test("settings, prompts, models and status have their specified fields", as
   for (
     const key
       of ("diagnostic_model skeptic_model moderator_model summary_model max_rounds confidence_threshold " +
-        "early_out_threshold prompt_template prompt_language tool_approval_required compress_history sandbox_problem")
+        "early_out_threshold prompt_template prompt_language tool_approval_required compress_history sandbox_problem tools")
         .split(
           " ",
         )

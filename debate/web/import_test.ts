@@ -184,6 +184,26 @@ Deno.test("a run that resumes an imported run ignores its comments", async () =>
   assert.equal(transitions.some(({ agent }: { agent: string }) => agent === "user_input_gate"), false);
 });
 
+const point = (at: number) => [at, at / 2] as const;
+const points = Array.from({ length: 120 }, (_, at) => point(at));
+const line = { label: "up", points };
+
+Deno.test.each([
+  { name: "a chart", chart: { unit: "s", series: Array(8).fill(line) }, isKept: true },
+  { name: "too many series", chart: { series: Array(9).fill(line) } },
+  { name: "too many points", chart: { series: [{ ...line, points: [...points, [1, 1]] }] } },
+  { name: "a number that JSON cannot represent", chart: { series: [{ ...line, points: [[1, null]] }] } },
+  { name: "a time that is no date", chart: { series: [{ ...line, points: [[1e16, 1]] }] } },
+  { name: "a text as a point", chart: { series: [{ ...line, points: [["1", 2]] }] } },
+  { name: "a long label", chart: { series: [{ ...line, label: "x".repeat(1000) }] } },
+  { name: "no object", chart: [1] },
+])("an import keeps only charts that the page can draw: $name", async ({ chart, isKept = false }) => {
+  const event = { type: "tool_call", tool_name: "x", result: "x", chart };
+  const { record } = await imported({ events: [{ type: "run_started" }, ...Array(150).fill(event)] });
+  assert.equal(record.events.length, 151);
+  for (const each of record.events.slice(1)) assert.deepEqual(each.chart, isKept ? chart : undefined);
+});
+
 const deep: { a?: unknown } = {};
 for (let level = 0, at = deep; level < 5000; level++) at = (at.a = {}) as typeof deep;
 

@@ -7,6 +7,7 @@ import type { TemplateSet } from "../prompts/templates.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunStore } from "../runs/store.ts";
 import type { Settings } from "../settings/config.ts";
+import type { Toolset } from "../tools/catalogue.ts";
 import type { EventStreams } from "./subscribers.ts";
 
 /** A request and the parameters of its path. */
@@ -31,6 +32,7 @@ export interface WebPorts {
     & { readonly deviceFlows: Pick<Providers["deviceFlows"], "start" | "check"> };
   /** The reason why programs of tools run without a sandbox, if they do. */
   readonly sandboxProblem: string | undefined;
+  readonly toolset: () => Promise<Toolset>;
   readonly prices: Awaited<ReturnType<typeof loadPrices>>;
   /** Called with errors of status 500 and higher. */
   readonly onError: (error: unknown, requestId: string) => void;

@@ -53,7 +53,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
   "GET /api/settings": {
     handle: service.handleSettings,
-    summary: "Get the default values of the start form",
+    summary: "Get the default values of the start form, the providers and the tools",
     returns: ANSWERS.settings,
     answer: "settings by name",
   },
@@ -126,7 +126,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       "`status` is `accepted`, `joined`, `closed` or `ignored`; `alert_id`, `run_id` and `url` (or null)",
     status: 202,
     security: "alerts",
-    refusals: [404],
+    refusals: [404, 503],
   },
   "GET /api/runs": {
     handle: runs.handleListRuns,
@@ -275,6 +275,7 @@ const REFUSALS: Readonly<Record<number, string>> = {
   422: "A field is missing or of the wrong type",
   429: "Too many requests; see Retry-After",
   500: "The server has a fault; its log has the `request_id`",
+  503: "The server is full or stopping; see Retry-After",
 };
 /** The guard rejects requests to every route, and any handler can fail. */
 const EVERYWHERE = [401, 403, 429, 500];

@@ -10,7 +10,7 @@ import { selectTemplate } from "../prompts/templates.ts";
 import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
 import { importedRecord, isPresentable, needsEvidence, priorRun } from "../runs/imported.ts";
-import type { LiveRun } from "../runs/live_run.ts";
+import type { LiveRun, OperatorPlace } from "../runs/live_run.ts";
 import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";
 import { EFFORTS, forDebaters } from "../settings/config.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
@@ -36,7 +36,7 @@ export async function handleStartRun(ports: WebPorts, { request }: Routed): Prom
 export async function startRun(
   { settings, manager, redactor, clock, loadTemplates }: Omit<WebPorts, "alerts">,
   form: Form,
-  more: { readonly title?: string; readonly isUnattended?: boolean } = {},
+  more: { readonly title?: string; readonly operator?: OperatorPlace } = {},
 ): Promise<string> {
   const { redact, topic, context, ...rest } = readRunForm(form, settings);
   return await manager.start({

@@ -126,6 +126,20 @@ Deno.test("a run that is canceled while a tool awaits approval does not run the 
   assert.equal(events.find(({ type }: Typed) => type === "tool_approval_resolved").resolution, "rejected");
 });
 
+Deno.test("a call waits for approval if its tool needs it, although the settings do not list the tool", async () => {
+  const tool = Object.assign(new FixedTool(GUARDED_TOOL), { needsApproval: true });
+  const web = await WebFixture.open({
+    model: withTool(),
+    tools: [tool],
+    env: { APPROVAL_REQUIRED_TOOLS: "x" },
+  });
+  const runId = await web.start();
+  await web.settle();
+  assert.equal((await web.eventsOf(runId, "tool_approval_request")).length, 1);
+  assert.deepEqual(tool.runs, []);
+  await web.stop(runId);
+});
+
 Deno.test("without require_approval calls run immediately, including pending ones", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });

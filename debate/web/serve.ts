@@ -34,8 +34,10 @@ export async function startDebateServer(
   checkExposure(settings);
   const newId = (bytes: number) => randomBytes(bytes).toHex();
   const equipment = await openDebateParts(settings, { ...process, warn, isWatched: true });
-  const { prices, providers, audit, tools } = equipment;
-  const { metrics, observe, watch, measured } = createRunMetrics(tools.map(({ name }) => name));
+  const { prices, providers, audit, toolset } = equipment;
+  const { metrics, observe, watch, measured } = createRunMetrics(
+    (await toolset()).statuses.map(({ name }) => name),
+  );
   const builtinTemplates = readBuiltinTemplates();
 
   await using opened = new AsyncDisposableStack();

@@ -18,7 +18,7 @@ import { firstPrompts } from "../engine/agents/prompt.ts";
 import { previewBody } from "./bodies.ts";
 
 export async function handleSettings(
-  { settings, sandboxProblem, providers }: WebPorts,
+  { settings, sandboxProblem, providers, toolset }: WebPorts,
 ): Promise<Response> {
   const token = await providers.assistToken().catch(() => undefined);
   return Response.json({
@@ -43,6 +43,7 @@ export async function handleSettings(
     approval_timeout_seconds: settings.APPROVAL_TIMEOUT_SECONDS,
     comment_timeout_seconds: settings.COMMENT_TIMEOUT_SECONDS,
     max_upload_bytes: settings.MAX_UPLOAD_BYTES,
+    tools: (await toolset()).statuses,
     builtin_incident: { topic: memoryLeak.topic, model: "replay/memory_leak" },
   });
 }

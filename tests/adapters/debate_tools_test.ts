@@ -312,7 +312,11 @@ Deno.test({
     const port = freePort();
     await Deno.writeTextFile(
       `${folder.path}/prometheus.yml`,
-      `global: {scrape_interval: 1s}\nscrape_configs: [{job_name: self, static_configs: [{targets: ["127.0.0.1:${port}"]}]}]\n`,
+      `global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules.yml]\nscrape_configs: [{job_name: self, static_configs: [{targets: ["127.0.0.1:${port}"]}]}]\n`,
+    );
+    await Deno.writeTextFile(
+      `${folder.path}/rules.yml`,
+      "groups: [{name: a, rules: [{alert: Down, expr: up == 1}, {record: 'up:sum', expr: sum(up)}]}]\n",
     );
     const server = new Deno.Command("prometheus", {
       args: [
@@ -339,9 +343,32 @@ Deno.test({
         /^PromQL up\{job="self"\}: vector, 1 line \[\d+ ms\]\nup\{instance="127\.0\.0\.1:\d+", job="self"\} => 1$/,
       );
       assert.match((await ask("1 + 1")).text, /scalar, 1 line \[\d+ ms\]\n2$/);
-      assert.match((await ask("up[10s]")).text, /matrix.*\nup\{.*\} => 1 @/);
+      assert.match((await ask("up[10s]")).text, /matrix.*\nup\{.*\} => 1 at \d{4}-/);
       assert.match((await ask("nothing_like_this")).text, /\(no series\)/);
-      assert.match((await ask('{__name__=~".+"}')).text, /\(\d+ more, not shown\)$/);
+      assert.match((await ask('{__name__=~".+"}')).text, /\(\d+ more, not shown: aggregate or filter\)$/);
+      const ranged = () => call("query_prometheus", { query: "up", start: "10s", step: "1s" });
+      await poll(async () => /step 1s: matrix, 1 line.*\nup\{.*\} => 1 at .*Z/.test((await ranged()).text), {
+        what: "a sample in the range",
+        intervalMs: 100,
+      });
+      const range = await ranged();
+      assert.ok(
+        range.chart?.series[0]?.points.every(([ms, value]) => value === 1 && Date.now() - ms < 60_000),
+      );
+      const list = async (args: object) => (await call("list_prometheus", args)).text;
+      assert.match(await list({ what: "metrics" }), /metrics: 2\d\d .*more, not shown: .*prometheus_\* \d+/s);
+      assert.match(await list({ what: "metrics", search: "head_series" }), /\nprometheus_tsdb_head_series\n/);
+      assert.match(await list({ what: "metrics", match: "{job='none'}" }), /: 0 .*\(nothing\)$/s);
+      assert.match(await list({ what: "labels" }), /\njob\n/);
+      assert.match(await list({ what: "labels", label: "job" }), /labels job: 1 .*\nself$/);
+      assert.match(
+        await list({ what: "rules" }),
+        /\nDown \(\w+\): up == 1\nup:sum \(recording\): sum\(up\)$/,
+      );
+      await poll(async () => /\nDown\{.*job="self".*\} firing since 2/.test(await list({ what: "alerts" })), {
+        what: "an alert",
+        intervalMs: 100,
+      });
       const wrong = await ask("up{");
       assert.equal(wrong.ok, false);
       assert.match(wrong.text, /responded 400: .*parse error/);

@@ -88,6 +88,83 @@ Deno.test("an alert ends as an answer in the chat, also after kill -9 between al
     assert.doesNotMatch(log + server.log, new RegExp(`${SECRET}|hidden-part`));
   }));
 
+/** Decides on each request of the chat as the page does, until the answer arrives. Returns the messages. */
+async function decideAll(
+  server: DebateProcess,
+  { received }: { readonly received: string[] },
+  approved: boolean,
+) {
+  const done = new Set<string>();
+  let next = 0;
+  const text = () => received.slice(next).find((text) => /^Approval needed|Evidence: /m.test(text));
+  for (;;) {
+    await poll(() => text() !== undefined, { what: "a message in the chat" });
+    const message = text() ?? "";
+    next = received.indexOf(message, next) + 1;
+    if (!message.startsWith("Approval needed")) return received.splice(0);
+    const runId = message.split("/#/runs/")[1] ?? "";
+    const { events } = await server.json(`/api/runs/${runId}`);
+    const asked = events.findLast(({ type }: { type: string }) => type === "tool_approval_request");
+    assert.ok(!done.has(asked.call_id), "each request is sent once");
+    done.add(asked.call_id);
+    const headers = {
+      "content-type": "application/json",
+      origin: server.url,
+      "sec-fetch-site": "same-origin",
+    };
+    const body = JSON.stringify({ call_id: asked.call_id, approved });
+    const path = `/api/runs/${runId}/approval`;
+    assert.deepEqual(await server.json(path, { method: "POST", headers, body }), { status: "ok" });
+  }
+}
+
+Deno.test("calls of an alert's run run after an approval, and not after a rejection, also after kill -9", () =>
+  withHome(async (home) => {
+    await using chat = startChat();
+    await using world = await startScenario("memory_leak", `${home}/project`);
+    const more = { ALERT_SECRET: SECRET, ALERT_ANSWER_URL: chat.url, ALERT_APPROVALS: "true" };
+    const env = sceneEnv(home, { ...world.settings, ...more });
+    const { repository: Repository, files: Files, service: Service } = world.variables;
+    const post = (url: string, groupKey: string) => {
+      const alert = { ...ALERTMANAGER.alerts[0], annotations: { Repository, Files, Service } };
+      return curl(url, { ...ALERTMANAGER, groupKey, alerts: [alert] });
+    };
+    {
+      await using server = await DebateProcess.start(env);
+      assert.equal((await post(server.url, "first")).code, "202");
+      await poll(() => chat.received.length > 0, { what: "the request in the chat" });
+      await server.stop("SIGKILL");
+    }
+    const [lost = ""] = chat.received.splice(0);
+    await using server = await DebateProcess.start(env);
+    const approved = await decideAll(server, chat, true);
+    const [first = "", last = ""] = [approved[0], approved.at(-1)];
+    assert.deepEqual(first.split("\n").slice(0, 3), [
+      "Approval needed: CheckoutMemory: checkout-api runs out of memory (critical)",
+      `$ cat ${Files}/traffic.csv`,
+      "Reason: H-3 can be tested immediately: if traffic explains the memory, both rise together.",
+    ]);
+    assert.notEqual(first.split("/#/runs/")[1], lost.split("/#/runs/")[1]);
+    assert.equal(approved.filter((text) => text.startsWith("Approval needed")).length, 4);
+    assert.match(approved[1] ?? "", /^Approved: \$ cat /);
+    assert.match(last, /\. Cause: .*\nConfidence: 93 %\nEvidence: 3 of 3 lines count, from 3 results\n/);
+    assert.equal((await post(server.url, "second")).code, "202");
+    const rejected = await decideAll(server, chat, false);
+    assert.match(rejected.at(-1) ?? "", /\. Best candidate: .*\nNo confident cause/);
+    const { alerts } = await server.json("/api/alerts");
+    const results = await Promise.all(alerts.map(async ({ run_id }: { run_id: string }) => {
+      const { events } = await server.json(`/api/runs/${run_id}`);
+      const calls = events.filter(({ type, tool_name }: { type: string; tool_name: string }) =>
+        type === "tool_call" && tool_name === "run_local_command"
+      );
+      return calls.map(({ approval, result }: { approval: string; result: string }) =>
+        `${approval} ${result.includes("exit code 0")}`
+      );
+    }));
+    assert.deepEqual(results, [Array(4).fill("rejected false"), Array(4).fill("approved true")]);
+    assert.equal((await server.stop()).code, 0);
+  }));
+
 browserTest(
   "the start page shows open alerts first, in every width and theme",
   () =>

@@ -4,8 +4,11 @@ import {
   type OAuthClientProvider,
   StreamableHTTPClientTransport,
 } from "@modelcontextprotocol/client";
+import { freePort } from "../stage/free_port.ts";
 import { brokerCommand } from "../stage/service_command.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
+import { editConfig, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { type Agent, OpenIdServer, SCOPE } from "./open_id_server.ts";
 
@@ -125,4 +128,36 @@ export class McpHttpScene implements AsyncDisposable {
     await this.scene[Symbol.asyncDispose]();
     await this.provider[Symbol.asyncDispose]();
   }
+}
+
+/** Runs a test on a real signer that verifies end users, a broker with OAuth, and a real sshd. */
+export async function withVerifiedAgent(
+  test: (parts: {
+    readonly stage: Stage;
+    readonly provider: OpenIdServer;
+    readonly url: string;
+    readonly agent: Agent;
+  }) => Promise<void>,
+): Promise<void> {
+  const [agent] = AGENTS;
+  await using provider = await OpenIdServer.start({ agents: [agent], groups: ["local"] });
+  const listen = `127.0.0.1:${freePort()}`;
+  const url = `https://${listen}/mcp`;
+  const oidc = { issuer: provider.issuer, audience: url, required_scopes: [SCOPE], groups_claim: "groups" };
+  const gated = { allowed_groups: ["local"], require_verified_end_user: true };
+  const signer = [
+    { path: ["command_policies", "starter"], value: { mode: "off" } },
+    { path: ["callers", "broker-local"], value: gated },
+    { path: ["end_user_oidc"], value: oidc },
+  ];
+  await withStage({ signer }, async (stage) => {
+    await stage.startSigner();
+    await editConfig(stage.init.broker_config, [
+      { path: ["listen"], value: listen },
+      { path: ["resource_url"], value: url },
+      { path: ["oauth"], value: oidc },
+    ]);
+    await stage.start(await brokerCommand(stage.init.broker_config, "serve-mcp-http"));
+    await test({ stage, provider, url, agent });
+  });
 }

@@ -7,13 +7,10 @@ import {
 } from "@modelcontextprotocol/client";
 import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
-import { AGENTS, McpHttpScene } from "./mcp_http_scene.ts";
+import { AGENTS, McpHttpScene, withVerifiedAgent } from "./mcp_http_scene.ts";
 import { HumanOAuth } from "./oauth_client.ts";
-import { OpenIdServer, SCOPE, signIn } from "./open_id_server.ts";
-import { brokerCommand } from "../stage/service_command.ts";
-import { editConfig, HOST } from "../stage/stage.ts";
-import { withStage } from "../stage/with_stage.ts";
-import { freePort } from "../stage/free_port.ts";
+import { SCOPE, signIn } from "./open_id_server.ts";
+import { HOST } from "../stage/stage.ts";
 import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "@panva/jose";
 
@@ -131,31 +128,10 @@ Deno.test("broker serve-mcp-http closes open streams when it stops", () =>
     assert.equal((await scene.broker.status).code, 0);
   }));
 
-const AGENT = { id: "agent-1", secret: "secret-of-agent-1" };
-const ALLOW_ALL = { path: ["command_policies", "starter"], value: { mode: "off" } };
-
-Deno.test("a signer that verifies end users accepts the token that the broker forwards", async () => {
-  const groups = ["local"];
-  await using provider = await OpenIdServer.start({ agents: [AGENT], groups });
-  const listen = `127.0.0.1:${freePort()}`;
-  const url = `https://${listen}/mcp`;
-  const oidc = { issuer: provider.issuer, audience: url, required_scopes: [SCOPE], groups_claim: "groups" };
-  const gated = { allowed_groups: ["local"], require_verified_end_user: true };
-  const signer = [
-    ALLOW_ALL,
-    { path: ["callers", "broker-local"], value: gated },
-    { path: ["end_user_oidc"], value: oidc },
-  ];
-  await withStage({ signer }, async (stage) => {
-    await stage.startSigner();
-    await editConfig(stage.init.broker_config, [
-      { path: ["listen"], value: listen },
-      { path: ["resource_url"], value: url },
-      { path: ["oauth"], value: oidc },
-    ]);
-    await stage.start(await brokerCommand(stage.init.broker_config, "serve-mcp-http"));
+Deno.test("a signer that verifies end users accepts the token that the broker forwards", () =>
+  withVerifiedAgent(async ({ stage, provider, url, agent }) => {
     using http = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(stage.init.mtls_ca)] });
-    const credentials = { clientId: AGENT.id, clientSecret: AGENT.secret, scope: SCOPE };
+    const credentials = { clientId: agent.id, clientSecret: agent.secret, scope: SCOPE };
     const transport = new StreamableHTTPClientTransport(new URL(url), {
       authProvider: new ClientCredentialsProvider({ ...credentials, expectedIssuer: provider.issuer }),
       fetch: (input, init) => fetch(input, { ...init, client: http }),
@@ -169,8 +145,7 @@ Deno.test("a signer that verifies end users accepts the token that the broker fo
     const records = await Deno.readTextFile(stage.init.signer_audit_log);
     assert.match(records, /"caller":"broker-local".*"outcome":"issued"/);
     assert.match(records, /agent-1/);
-  });
-});
+  }));
 
 async function call(client: Client, name: string, args: Record<string, unknown>) {
   const { content, isError, structuredContent } = await client.callTool({ name, arguments: args });

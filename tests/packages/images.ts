@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
 import { build, buildIndex, makeBase, useStorage } from "./containers.ts";
+import { tryDebate } from "./debate_compose.ts";
 import { elfHeader } from "./elf_header.ts";
 import { mustRun, runProgram } from "./machine.ts";
 import { tryInstances } from "./several.ts";
@@ -89,7 +90,7 @@ Deno.test("images", async (t) => {
       const printed = await mustRun("podman", "run", "--rm", ...LOCKED, "bridge", "--version");
       assert.match(printed, new RegExp(`^${VERSION.replaceAll(".", "\\.")}\\b`));
       const { code, stderr } = await runProgram("podman", "run", "--rm", ...LOCKED, "bridge");
-      assert.deepEqual([code, /--slack-channel is missing/.test(stderr)], [2, true], stderr);
+      assert.deepEqual([code, /pass --slack-channel/.test(stderr)], [2, true], stderr);
     });
     await t.step("the image contains every program under its name", async () => {
       for (const name of NAMES) {
@@ -175,6 +176,14 @@ Deno.test("images", async (t) => {
         } finally {
           await runProgram("podman", "rm", "--force", "debate");
         }
+      },
+    );
+    await t.step(
+      "the compose file of the debate stores the run of an alert, also across a restart",
+      async () => {
+        await makeBase({ name: "nginx", variant: "minbase", packages: "nginx-light", work });
+        await tryDebate(join(work, "debate"));
+        assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "no container remains");
       },
     );
     await t.step("the compose demo rejects every attack", async () => {

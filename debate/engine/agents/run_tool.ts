@@ -2,11 +2,11 @@
 import { within } from "@gateway/shared/clock";
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import { cutText } from "@gateway/shared/text";
-import type { ToolArgs } from "../events.ts";
+import type { Chart, ToolArgs } from "../events.ts";
 import { toCalledTool } from "../graph/evidence.ts";
 import { isObject, parseJson } from "../graph/text.ts";
 import { type AgentNode, ROLES, type ToolLogEntry } from "../graph/state.ts";
-import type { Tool, ToolCall } from "../ports.ts";
+import type { Tool, ToolCall, ToolResult } from "../ports.ts";
 import type { Debate } from "./debate.ts";
 import { instructionsFor } from "./prompt.ts";
 
@@ -19,12 +19,13 @@ interface Settled extends Pick<ToolLogEntry, "args" | "result" | "error" | "appr
   readonly proposed_args?: ToolArgs;
   /** The tool's own result, if `result` contains additional text. */
   readonly original?: string;
+  readonly chart?: Chart | undefined;
   readonly durationMs: number | null;
 }
 
 export async function runTool(
   debate: Debate,
-  { node, round }: { readonly node: AgentNode; readonly round: number },
+  { node, round, reason }: { readonly node: AgentNode; readonly round: number; readonly reason: string },
   call: ToolCall,
 ) {
   const { ports, setup, cache, signal } = debate;
@@ -51,19 +52,28 @@ export async function runTool(
     if (approval === "rejected" || approval === "timeout") {
       return { args, result: ask.notApproved, error: false, approval, durationMs: null };
     }
-    if (typeof approval === "string") return { args, approval, ...await execute(tool, args, args) };
+    if (typeof approval === "string") {
+      return { args, approval, ...await execute(tool, args, args, approval === "approved") };
+    }
     // The tool checks these arguments like a model's arguments, so the operator cannot approve what the tool rejects.
     const { args: edited, shown } = approval;
-    const done = await execute(tool, edited, shown);
+    const done = await execute(tool, edited, shown, true);
     const result = `${ask.edited(cutText(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.result}`;
     return { ...done, args: shown, proposed_args: args, approval: "approved", result, original: done.result };
   }
 
   async function askApproval(tool: Tool, args: ToolArgs) {
-    const answer = await within(
-      { clock: ports.clock, signal },
-      (signal) => ports.approve({ call_id, tool_name: tool.name, args, ...who, signal }),
-    );
+    const request = {
+      call_id,
+      tool_name: tool.name,
+      args,
+      ...who,
+      need: tool.needOf?.(args),
+      reason,
+      needsApproval: tool.needsApproval,
+    };
+    const bound = { clock: ports.clock, signal };
+    const answer = await within(bound, (signal) => ports.approve({ ...request, signal }));
     if (typeof answer === "object") {
       const { args, shown } = answer;
       return answer.answer === "approved" && isObject(args) && isObject(shown) ? answer : "rejected";
@@ -72,16 +82,17 @@ export async function runTool(
   }
 
   /** Runs the tool. The result of a cancelled call is audited too, because the call may have had an effect. */
-  async function execute(tool: Tool, args: ToolArgs, shown: ToolArgs) {
+  async function execute(tool: Tool, args: ToolArgs, shown: ToolArgs, isApproved: boolean) {
     const { clock, emit } = ports;
     emit({ type: "tool_call_started", call_id, ...who, tool_name: tool.name, args: shown });
     const startedAt = clock.now();
     const tooLate = new Error("late");
     const bound = { clock, signal, ms: TOOL_MS, late: () => tooLate };
-    const { ok, text } = await within(bound, (signal) => tool.run(args, { signal, runId: setup.runId }))
+    const run = (signal: AbortSignal) => tool.run(args, { signal, runId: setup.runId, isApproved });
+    const { ok, text, chart }: ToolResult = await within(bound, run)
       .catch((error) => ({ ok: false, text: `Tool error: ${describeFailure(tool, error, tooLate)}` }));
     if (ok) cache.store(tool.name, args, { text, role: ROLES[node], round });
-    return { result: text, error: !ok, durationMs: Math.max(0, Math.round(clock.now() - startedAt)) };
+    return { result: text, error: !ok, durationMs: Math.max(0, Math.round(clock.now() - startedAt)), chart };
   }
 
   /** An exception from a tool is a defect. Its text is not shown, because it may contain anything. */
@@ -92,7 +103,7 @@ export async function runTool(
     return `${tool.name} failed unexpectedly`;
   }
 
-  const { args, proposed_args, result, original, error, approval, durationMs } = await settle();
+  const { args, proposed_args, result, original, chart, error, approval, durationMs } = await settle();
   const told = { args, ...(proposed_args !== undefined && { proposed_args }), result, error, approval };
   const tool_name = cutText(call.name, 64);
   try {
@@ -108,7 +119,7 @@ export async function runTool(
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
   const number = debate.toolLog.push({ call_id, agent: node, tool_name, args, result, error, approval });
-  const facts = { cached: approval === "cached", duration_ms: durationMs };
+  const facts = { cached: approval === "cached", duration_ms: durationMs, ...(chart && { chart }) };
   ports.emit({ type: "tool_call", call_id, number, ...who, tool_name, ...told, ...facts });
   signal.throwIfAborted();
   // A call without approval is not an error, but it ran nothing.

@@ -74,9 +74,9 @@ export async function takeTurn(
       let content = ask.overBudget;
       if (spent < setup.toolBudget) {
         spent++;
-        const { text, error, called } = await runTool(debate, { node, round }, call);
+        const { text: result, error, called } = await runTool(debate, { node, round, reason: text }, call);
         calls.push(called);
-        content = `${ask.toolResult(called.number, called.succeeded)}\n${fence(text)}`;
+        content = `${ask.toolResult(called.number, called.succeeded)}\n${fence(result)}`;
         hasFailed ||= error;
       }
       messages.push({ role: "tool", content, toolCallId: call.id });

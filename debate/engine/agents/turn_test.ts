@@ -279,6 +279,16 @@ Deno.test("takeTurn() reports a tool's failure as an error and does not cache it
   assert.deepEqual(fixture.audit.map(({ error }) => error), [true, true]);
 });
 
+Deno.test("takeTurn() adds the chart of a result to the event, but not to the message for the model", async () => {
+  const chart = { series: [{ label: "a", points: [[1, 2]] as const }] };
+  const tool = new FixedTool("http_get", { ok: true, text: "1 series", chart });
+  const fixture = await diagnose([calling(call("http_get")), calling(call("http_get")), DIAGNOSIS], {
+    tools: [tool],
+  }).ran();
+  assert.deepEqual(fixture.of("tool_call").map((event) => event.chart), [chart, undefined]);
+  assert.doesNotMatch(JSON.stringify([fixture.audit, lastMessages(fixture)]), /points/);
+});
+
 Deno.test("takeTurn() hides the text of an exception from a tool", async () => {
   const tool = new FixedTool("http_get", () => Promise.reject(new Error("password=s3cret")));
   const fixture = await diagnose([calling(call("http_get")), DIAGNOSIS], { tools: [tool] }).ran();

@@ -1,0 +1,111 @@
+import * as z from "@zod/zod";
+import { BACKEND_ARGUMENTS, type Call, countArgument, defineTool, needsSetting } from "./define_tool.ts";
+import { askBackend } from "./http_fetch.ts";
+import * as series from "./series.ts";
+
+const MAX_LINES = 500;
+const MAX_MINUTES = 7 * 24 * 60;
+
+const lokiAnswer = z.object({
+  data: z.discriminatedUnion("resultType", [
+    z.object({
+      resultType: z.literal("streams"),
+      result: z.array(z.object({
+        stream: series.labelsSchema.default({}),
+        // [nanoseconds, line]; newer servers add a third member.
+        values: z.array(z.tuple([z.union([z.string(), z.number()]), z.string()], z.unknown())),
+      })),
+    }),
+    z.object({ resultType: z.literal("matrix"), result: series.matrixSchema }),
+  ]),
+});
+
+export const queryLoki = defineTool({
+  name: "query_loki",
+  description: "Run a LogQL query over the last minutes. Returns the newest log lines of each label set.",
+  schema: z.strictObject({
+    query: z.string().min(1).max(8192).describe("LogQL query"),
+    base_url: BACKEND_ARGUMENTS.base_url,
+    minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("time range in minutes, up to now"),
+    limit: countArgument(50, MAX_LINES, "number of newest lines"),
+    timeout: BACKEND_ARGUMENTS.timeout,
+  }),
+  missing: needsSetting("LOKI_URL"),
+  async run({ query, base_url, minutes, limit }, call) {
+    const { data } = await ask(
+      lokiAnswer,
+      "query_range",
+      {
+        query,
+        ...lastMinutes(minutes, call),
+        limit: String(limit),
+        direction: "backward",
+      },
+      call,
+      base_url,
+    );
+    const isMetric = data.resultType === "matrix";
+    const count = data.result.reduce((sum, { values = [] }) => sum + values.length, 0);
+    const lines = isMetric ? series.limitSeries(series.formatMatrix(data.result)) : data.result.flatMap((
+      { stream, values },
+    ) => [series.formatLabels(stream), ...values.map(([time, line]) => `  ${formatTime(time)} ${line}`)]);
+    return {
+      ok: true,
+      title: `LogQL ${query}, last ${minutes} min: ${count} ${isMetric ? "samples" : "lines"}`,
+      body: count === 0 ? "(nothing)" : lines.join("\n"),
+      ...(isMetric && { chart: series.chartOf(data.result) }),
+    };
+  },
+});
+
+function lastMinutes(minutes: number, { ports }: Call): { readonly start: string; readonly end: string } {
+  const end = BigInt(ports.clock.now()) * 1_000_000n;
+  return { start: String(end - BigInt(minutes) * 60_000_000_000n), end: String(end) };
+}
+
+function formatTime(time: string | number): string {
+  const text = String(time);
+  if (!/^\d{16,19}$/.test(text)) return text;
+  return new Date(Number(BigInt(text) / 1_000_000n)).toISOString();
+}
+
+// Loki omits an empty list.
+const names = z.object({ data: z.array(z.string()).default([]) }).transform(({ data }) => data);
+const streams = z.object({ data: z.array(series.labelsSchema).default([]) })
+  .transform(({ data }) => data.map(series.formatLabels));
+
+export const listLoki = defineTool({
+  name: "list_loki",
+  description: "Find the labels of Loki, the values of a label, or the log streams that match a selector.",
+  schema: z.strictObject({
+    label: series.labelArgument("list the values of this label"),
+    match: z.string().max(2000).default("").describe(
+      'list the log streams of this selector, such as {app="web"}',
+    ),
+    search: series.searchArgument,
+    minutes: z.int().min(1).max(MAX_MINUTES).default(60).describe("time range in minutes, up to now"),
+    timeout: BACKEND_ARGUMENTS.timeout,
+  }),
+  missing: needsSetting("LOKI_URL"),
+  async run({ label, match, search, minutes }, call) {
+    const isStreams = match !== "" && label === "";
+    const path = isStreams ? "series" : label === "" ? "labels" : `label/${label}/values`;
+    const query = {
+      ...lastMinutes(minutes, call),
+      ...(match !== "" && { [isStreams ? "match[]" : "query"]: match }),
+    };
+    const lines = await ask<readonly string[]>(isStreams ? streams : names, path, query, call);
+    const what = isStreams ? "streams" : `labels ${label}`;
+    return series.formatList(`Loki ${what} ${match}, last ${minutes} min`, lines, search);
+  },
+});
+
+function ask<T>(
+  schema: z.ZodType<T>,
+  path: string,
+  query: Readonly<Record<string, string>>,
+  call: Call,
+  base_url = "",
+): Promise<T> {
+  return askBackend("Loki", schema, { path: `/loki/api/v1/${path}`, query, base_url }, call);
+}
