@@ -8,9 +8,17 @@ import { cutText } from "@gateway/shared/text";
 import type { Client, ClientCredentialsProvider } from "@modelcontextprotocol/client";
 import * as z from "@zod/zod";
 import { isShallow } from "../engine/agents/run_tool.ts";
-import { fieldsOf, isObject, oneLine } from "../engine/graph/text.ts";
+import { fieldsOf, isObject, oneLine, parseJson } from "../engine/graph/text.ts";
+import { eventsOf } from "../models/exchange.ts";
 import { isHttpUrl, isSafeUrl } from "../settings/config.ts";
-import { type Call, runTimed, type ToolOffer, type ToolWorld, visible } from "./define_tool.ts";
+import {
+  type Call,
+  type HttpAnswer,
+  runTimed,
+  type ToolOffer,
+  type ToolWorld,
+  visible,
+} from "./define_tool.ts";
 import { exchangeWithConfigured } from "./http_fetch.ts";
 import { compileAllowList } from "./net_guard.ts";
 import { refuse, ToolFailure } from "./run_program.ts";
@@ -124,6 +132,22 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
   };
 }
 
+/**
+ * The reply to a request, without other messages. The client does not read the stream itself, because its parser takes
+ * quadratic time for hostile streams.
+ */
+async function pickReply({ headers, body }: HttpAnswer, id: unknown): Promise<Response> {
+  const isStream = headers["content-type"]?.startsWith("text/event-stream");
+  for await (
+    const text of isStream ? eventsOf(ReadableStream.from([body])) : [new TextDecoder().decode(body)]
+  ) {
+    const message = fieldsOf(parseJson(text));
+    if (message.id !== id || message.method !== undefined) continue;
+    return Response.json(message, { headers: { ...headers, "content-type": "application/json" } });
+  }
+  return refuse("the server sent no reply in JSON");
+}
+
 type KnownTool = Awaited<ReturnType<Client["listTools"]>>["tools"][number];
 
 function cleanTexts(value: unknown, clean: (text: string) => string): unknown {
@@ -188,6 +212,8 @@ function openConnector(
       }, call);
       const { status } = answer;
       if (status < 200 || status > 599) refuse(`the server responded ${status}`);
+      const id = isMcp && body ? fieldsOf(parseJson(String(body))).id : undefined;
+      if (id !== undefined && status === 200) return await pickReply(answer, id);
       const content = [204, 205, 304].includes(status) ? null : new TextDecoder().decode(answer.body);
       return new Response(content, { status, headers: answer.headers });
     }
