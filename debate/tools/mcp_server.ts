@@ -13,6 +13,7 @@ import { eventsOf } from "../models/exchange.ts";
 import { isHttpUrl, isSafeUrl } from "../settings/config.ts";
 import {
   type Call,
+  type Finding,
   type HttpAnswer,
   runTimed,
   type ToolOffer,
@@ -32,7 +33,7 @@ const serverSchema = z.object({
     issuer: z.string().refine(isSafeUrl, "must be an https: URL, or http: on loopback"),
     client_id: z.string().min(1),
     client_secret: z.string().min(1),
-    scope: z.string().exactOptional(),
+    scope: z.string(),
   }).exactOptional(),
   tools: z.array(toolName).default([]),
   no_approval: z.array(toolName).default([]),
@@ -78,35 +79,35 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
     [...sent].reduce((masked, each) => masked.replaceAll(each, "[REDACTED]"), text);
   const redact = (text: string) => given.ports.redact(mask(text));
   const world = { ...given, ports: { ...given.ports, redact } };
+  const timed = (name: string, seconds: number, signal: AbortSignal, run: (call: Call) => Promise<Finding>) =>
+    runTimed(name, { ...world, seconds }, { signal }, run);
   const connect = openConnector(config, given.settings.MCP_VARIABLES, sent);
   const clean = (text: string) => redact(visible(text));
 
   function offer(tool: string, known: readonly KnownTool[], failure: string | undefined): ToolOffer {
     const name = `${server}__${tool}`;
     const found = known.find((each) => each.name === tool);
+    const description = clean(cutText(found?.description ?? "", 10 * MAX_DESCRIPTION));
     const isUsable = found !== undefined && isShallow(found.inputSchema, MAX_SCHEMA_DEPTH) &&
       JSON.stringify(found.inputSchema).length <= MAX_SCHEMA;
     const problem = isUsable ? undefined : found ? "its schema is too large" : "the server has no such tool";
     return {
       name,
-      description: cutText(
-        `Tool of the MCP server ${server}. ${clean(found?.description ?? "")}`,
-        MAX_DESCRIPTION,
-      ),
+      description: `Tool of the MCP server ${server}. ${cutText(description, MAX_DESCRIPTION)}`,
       parameters: isUsable ? fieldsOf(cleanTexts(found.inputSchema, clean)) : {},
       needsApproval: !config.no_approval.includes(tool),
       missing: () => Promise.resolve(failure ?? problem),
-      run: (args, context) => {
+      run: (args, { signal }) => {
         const params = { name: tool, arguments: { ...fieldsOf(args) } };
-        return runTimed(
+        return timed(
           name,
-          { ...world, seconds: config.timeout_seconds },
-          context,
+          config.timeout_seconds,
+          signal,
           (call) =>
             connect(call, async (client, options) => {
               const { content, isError = false } = await client.callTool(params, options);
-              const parts = content.map((part) =>
-                part.type === "text" ? part.text : `(${part.type}, not shown)`
+              const parts = content.map((each) =>
+                each.type === "text" ? each.text : `(${each.type}, not shown)`
               );
               return { ok: !isError, title: name, body: parts.join("\n") };
             }),
@@ -117,16 +118,11 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
 
   return async () => {
     let known: readonly KnownTool[] = [];
-    const context = { signal: new AbortController().signal };
-    const { ok, text } = await runTimed(
-      server,
-      { ...world, seconds: LIST_SECONDS },
-      context,
-      async (call) => {
-        known = await connect(call, async (client, options) => (await client.listTools({}, options)).tools);
-        return { ok: true, title: "", body: "" };
-      },
-    );
+    const { signal } = new AbortController();
+    const { ok, text } = await timed(server, LIST_SECONDS, signal, async (call) => {
+      known = await connect(call, async (client, options) => (await client.listTools({}, options)).tools);
+      return { ok: true, title: "", body: "" };
+    });
     const failure = ok ? undefined : cutText(oneLine(text), MAX_WHY);
     return config.tools.map((tool) => offer(tool, known, failure));
   };
@@ -159,10 +155,7 @@ function cleanTexts(value: unknown, clean: (text: string) => string): unknown {
   );
 }
 
-type Use<T> = (
-  client: Client,
-  options: { readonly timeout: number; readonly signal: AbortSignal },
-) => Promise<T>;
+type Use<T> = (client: Client, options: { timeout: number; signal: AbortSignal }) => Promise<T>;
 
 /** Opens a new session for each use, so that a restarted server does no harm. */
 function openConnector(
@@ -180,12 +173,10 @@ function openConnector(
     const own = Object.entries(headers).map(([name, value]) => [name, resolve(value)] as const);
     const mcp = await import("@modelcontextprotocol/client");
     authProvider ??= oauth && new mcp.ClientCredentialsProvider({
-      ...{
-        clientId: oauth.client_id,
-        clientSecret: resolve(oauth.client_secret),
-        expectedIssuer: oauth.issuer,
-      },
-      ...(oauth.scope !== undefined && { scope: oauth.scope }),
+      clientId: oauth.client_id,
+      clientSecret: resolve(oauth.client_secret),
+      expectedIssuer: oauth.issuer,
+      scope: oauth.scope,
     });
     const origins = [url.origin, ...(oauth === undefined ? [] : [new URL(oauth.issuer).origin])];
 
