@@ -106,6 +106,11 @@ Deno.test("an MCP server without a list of tools offers none, and is not asked t
   assert.equal(tool, undefined);
 });
 
+Deno.test("no MCP server is contacted if tools are off", async () => {
+  const { own, ports } = await setUp(answering(ONE), ENTRY, { TOOLS_ENABLED: false });
+  assert.deepEqual([own, ports.lookups], [[], []]);
+});
+
 const listing = (...tools: readonly object[]) =>
   answering((method) => method === "tools/list" ? { tools } : {});
 const bomb = (depth: number): object =>
