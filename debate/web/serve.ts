@@ -82,6 +82,8 @@ export async function startDebateServer(
     log.DEBUG(`${request.method} ${new URL(request.url).pathname}: ${response.status}`);
     return response;
   };
+  // The first page then need not wait for the check of programs and servers.
+  await equipment.toolset();
   const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
   const alarmed = every({ clock, seconds: ALERT_SECONDS, signal: stopping.signal }, () => alerts.work());
