@@ -26,7 +26,8 @@ Examples:
 
 The result is written to standard output, progress to standard error. Tools
 run without approval, because you watch and can press Ctrl-C. To limit them,
-set TOOLS_ENABLED=false, or ENABLED_TOOLS=http_get,query_loki.
+set TOOLS_ENABLED=false, or ENABLED_TOOLS=http_get,query_loki. The run starts
+with a list of the tools that are off, and the reasons.
 `;
 
 export const SERVE_EXAMPLES = `

@@ -96,7 +96,10 @@ export function openToolset(
     return isListed ? await tool.missing() : "ENABLED_TOOLS does not contain it";
   };
   const check = async (): Promise<Toolset> => {
-    const offers = [...builtIn, ...(await Promise.all(servers.map((offers) => offers()))).flat()];
+    const offers = [
+      ...builtIn,
+      ...(await Promise.all((TOOLS_ENABLED ? servers : []).map((offers) => offers()))).flat(),
+    ];
     const checked = await Promise.all(
       offers.map(async (tool) => ({ tool, why: await whyOff(tool).catch(errorText) })),
     );

@@ -199,11 +199,11 @@ const MAX_SHOWN_ERROR = 500;
 export async function askBackend<T>(
   what: "Prometheus" | "Loki" | "Elasticsearch",
   schema: z.ZodType<T>,
-  { path, query = {}, body, base_url: requestedUrl }: {
+  { path, query = {}, body, base_url: requestedUrl = "" }: {
     readonly path: string;
     readonly query?: Readonly<Record<string, string>>;
     readonly body?: unknown;
-    readonly base_url: string;
+    readonly base_url?: string;
   },
   call: Call,
 ): Promise<T> {

@@ -32,18 +32,11 @@ export const queryLoki = defineTool({
   }),
   missing: needsSetting("LOKI_URL"),
   async run({ query, base_url, minutes, limit }, call) {
-    const { data } = await ask(
-      lokiAnswer,
-      "query_range",
-      {
-        query,
-        ...lastMinutes(minutes, call),
-        limit: String(limit),
-        direction: "backward",
-      },
-      call,
+    const { data } = await askBackend("Loki", lokiAnswer, {
+      path: "/loki/api/v1/query_range",
+      query: { query, ...lastMinutes(minutes, call), limit: String(limit), direction: "backward" },
       base_url,
-    );
+    }, call);
     const isMetric = data.resultType === "matrix";
     const count = data.result.reduce((sum, { values = [] }) => sum + values.length, 0);
     const lines = isMetric ? series.limitSeries(series.formatMatrix(data.result)) : data.result.flatMap((
@@ -58,7 +51,7 @@ export const queryLoki = defineTool({
   },
 });
 
-function lastMinutes(minutes: number, { ports }: Call): { readonly start: string; readonly end: string } {
+function lastMinutes(minutes: number, { ports }: Call) {
   const end = BigInt(ports.clock.now()) * 1_000_000n;
   return { start: String(end - BigInt(minutes) * 60_000_000_000n), end: String(end) };
 }
@@ -69,8 +62,6 @@ function formatTime(time: string | number): string {
   return new Date(Number(BigInt(text) / 1_000_000n)).toISOString();
 }
 
-// Loki omits an empty list.
-const names = z.object({ data: z.array(z.string()).default([]) }).transform(({ data }) => data);
 const streams = z.object({ data: z.array(series.labelsSchema).default([]) })
   .transform(({ data }) => data.map(series.formatLabels));
 
@@ -79,9 +70,7 @@ export const listLoki = defineTool({
   description: "Find the labels of Loki, the values of a label, or the log streams that match a selector.",
   schema: z.strictObject({
     label: series.labelArgument("list the values of this label"),
-    match: z.string().max(2000).default("").describe(
-      'list the log streams of this selector, such as {app="web"}',
-    ),
+    match: series.matchArgument('list the log streams of this selector, such as {app="web"}'),
     search: series.searchArgument,
     minutes: z.int().min(1).max(MAX_MINUTES).default(60).describe("time range in minutes, up to now"),
     timeout: BACKEND_ARGUMENTS.timeout,
@@ -90,22 +79,12 @@ export const listLoki = defineTool({
   async run({ label, match, search, minutes }, call) {
     const isStreams = match !== "" && label === "";
     const path = isStreams ? "series" : label === "" ? "labels" : `label/${label}/values`;
-    const query = {
-      ...lastMinutes(minutes, call),
-      ...(match !== "" && { [isStreams ? "match[]" : "query"]: match }),
-    };
-    const lines = await ask<readonly string[]>(isStreams ? streams : names, path, query, call);
+    const chosen = match === "" ? {} : { [isStreams ? "match[]" : "query"]: match };
+    const lines = await askBackend<readonly string[]>("Loki", isStreams ? streams : series.namesSchema, {
+      path: `/loki/api/v1/${path}`,
+      query: { ...lastMinutes(minutes, call), ...chosen },
+    }, call);
     const what = isStreams ? "streams" : `labels ${label}`;
     return series.formatList(`Loki ${what} ${match}, last ${minutes} min`, lines, search);
   },
 });
-
-function ask<T>(
-  schema: z.ZodType<T>,
-  path: string,
-  query: Readonly<Record<string, string>>,
-  call: Call,
-  base_url = "",
-): Promise<T> {
-  return askBackend("Loki", schema, { path: `/loki/api/v1/${path}`, query, base_url }, call);
-}

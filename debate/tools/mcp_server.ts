@@ -8,9 +8,18 @@ import { cutText } from "@gateway/shared/text";
 import type { Client, ClientCredentialsProvider } from "@modelcontextprotocol/client";
 import * as z from "@zod/zod";
 import { isShallow } from "../engine/agents/run_tool.ts";
-import { fieldsOf, isObject, oneLine } from "../engine/graph/text.ts";
+import { fieldsOf, isObject, oneLine, parseJson } from "../engine/graph/text.ts";
+import { eventsOf } from "../models/exchange.ts";
 import { isHttpUrl, isSafeUrl } from "../settings/model_providers.ts";
-import { type Call, runTimed, type ToolOffer, type ToolWorld, visible } from "./define_tool.ts";
+import {
+  type Call,
+  type Finding,
+  type HttpAnswer,
+  runTimed,
+  type ToolOffer,
+  type ToolWorld,
+  visible,
+} from "./define_tool.ts";
 import { exchangeWithConfigured } from "./http_fetch.ts";
 import { compileAllowList } from "./net_guard.ts";
 import { refuse, ToolFailure } from "./run_program.ts";
@@ -24,7 +33,7 @@ const serverSchema = z.object({
     issuer: z.string().refine(isSafeUrl, "must be an https: URL, or http: on loopback"),
     client_id: z.string().min(1),
     client_secret: z.string().min(1),
-    scope: z.string().exactOptional(),
+    scope: z.string(),
   }).exactOptional(),
   tools: z.array(toolName).default([]),
   no_approval: z.array(toolName).default([]),
@@ -70,35 +79,35 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
     [...sent].reduce((masked, each) => masked.replaceAll(each, "[REDACTED]"), text);
   const redact = (text: string) => given.ports.redact(mask(text));
   const world = { ...given, ports: { ...given.ports, redact } };
+  const timed = (name: string, seconds: number, signal: AbortSignal, run: (call: Call) => Promise<Finding>) =>
+    runTimed(name, { ...world, seconds }, { signal }, run);
   const connect = openConnector(config, given.settings.MCP_VARIABLES, sent);
   const clean = (text: string) => redact(visible(text));
 
   function offer(tool: string, known: readonly KnownTool[], failure: string | undefined): ToolOffer {
     const name = `${server}__${tool}`;
     const found = known.find((each) => each.name === tool);
+    const description = clean(cutText(found?.description ?? "", 10 * MAX_DESCRIPTION));
     const isUsable = found !== undefined && isShallow(found.inputSchema, MAX_SCHEMA_DEPTH) &&
       JSON.stringify(found.inputSchema).length <= MAX_SCHEMA;
     const problem = isUsable ? undefined : found ? "its schema is too large" : "the server has no such tool";
     return {
       name,
-      description: cutText(
-        `Tool of the MCP server ${server}. ${clean(found?.description ?? "")}`,
-        MAX_DESCRIPTION,
-      ),
+      description: `Tool of the MCP server ${server}. ${cutText(description, MAX_DESCRIPTION)}`,
       parameters: isUsable ? fieldsOf(cleanTexts(found.inputSchema, clean)) : {},
       needsApproval: !config.no_approval.includes(tool),
       missing: () => Promise.resolve(failure ?? problem),
-      run: (args, context) => {
+      run: (args, { signal }) => {
         const params = { name: tool, arguments: { ...fieldsOf(args) } };
-        return runTimed(
+        return timed(
           name,
-          { ...world, seconds: config.timeout_seconds },
-          context,
+          config.timeout_seconds,
+          signal,
           (call) =>
             connect(call, async (client, options) => {
               const { content, isError = false } = await client.callTool(params, options);
-              const parts = content.map((part) =>
-                part.type === "text" ? part.text : `(${part.type}, not shown)`
+              const parts = content.map((each) =>
+                each.type === "text" ? each.text : `(${each.type}, not shown)`
               );
               return { ok: !isError, title: name, body: parts.join("\n") };
             }),
@@ -109,19 +118,30 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
 
   return async () => {
     let known: readonly KnownTool[] = [];
-    const context = { signal: new AbortController().signal };
-    const { ok, text } = await runTimed(
-      server,
-      { ...world, seconds: LIST_SECONDS },
-      context,
-      async (call) => {
-        known = await connect(call, async (client, options) => (await client.listTools({}, options)).tools);
-        return { ok: true, title: "", body: "" };
-      },
-    );
+    const { signal } = new AbortController();
+    const { ok, text } = await timed(server, LIST_SECONDS, signal, async (call) => {
+      known = await connect(call, async (client, options) => (await client.listTools({}, options)).tools);
+      return { ok: true, title: "", body: "" };
+    });
     const failure = ok ? undefined : cutText(oneLine(text), MAX_WHY);
     return config.tools.map((tool) => offer(tool, known, failure));
   };
+}
+
+/**
+ * The reply to a request, without other messages. The client does not read the stream itself, because its parser takes
+ * quadratic time for hostile streams.
+ */
+async function pickReply({ headers, body }: HttpAnswer, id: unknown): Promise<Response> {
+  const isStream = headers["content-type"]?.startsWith("text/event-stream");
+  for await (
+    const text of isStream ? eventsOf(ReadableStream.from([body])) : [new TextDecoder().decode(body)]
+  ) {
+    const message = fieldsOf(parseJson(text));
+    if (message.id !== id || message.method !== undefined) continue;
+    return Response.json(message, { headers: { ...headers, "content-type": "application/json" } });
+  }
+  return refuse("the server sent no reply in JSON");
 }
 
 type KnownTool = Awaited<ReturnType<Client["listTools"]>>["tools"][number];
@@ -135,10 +155,7 @@ function cleanTexts(value: unknown, clean: (text: string) => string): unknown {
   );
 }
 
-type Use<T> = (
-  client: Client,
-  options: { readonly timeout: number; readonly signal: AbortSignal },
-) => Promise<T>;
+type Use<T> = (client: Client, options: { timeout: number; signal: AbortSignal }) => Promise<T>;
 
 /** Opens a new session for each use, so that a restarted server does no harm. */
 function openConnector(
@@ -156,12 +173,10 @@ function openConnector(
     const own = Object.entries(headers).map(([name, value]) => [name, resolve(value)] as const);
     const mcp = await import("@modelcontextprotocol/client");
     authProvider ??= oauth && new mcp.ClientCredentialsProvider({
-      ...{
-        clientId: oauth.client_id,
-        clientSecret: resolve(oauth.client_secret),
-        expectedIssuer: oauth.issuer,
-      },
-      ...(oauth.scope !== undefined && { scope: oauth.scope }),
+      clientId: oauth.client_id,
+      clientSecret: resolve(oauth.client_secret),
+      expectedIssuer: oauth.issuer,
+      scope: oauth.scope,
     });
     const origins = [url.origin, ...(oauth === undefined ? [] : [new URL(oauth.issuer).origin])];
 
@@ -188,6 +203,8 @@ function openConnector(
       }, call);
       const { status } = answer;
       if (status < 200 || status > 599) refuse(`the server responded ${status}`);
+      const id = isMcp && body ? fieldsOf(parseJson(String(body))).id : undefined;
+      if (id !== undefined && status === 200) return await pickReply(answer, id);
       const content = [204, 205, 304].includes(status) ? null : new TextDecoder().decode(answer.body);
       return new Response(content, { status, headers: answer.headers });
     }

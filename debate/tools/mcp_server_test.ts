@@ -106,6 +106,11 @@ Deno.test("an MCP server without a list of tools offers none, and is not asked t
   assert.equal(tool, undefined);
 });
 
+Deno.test("no MCP server is contacted if tools are off", async () => {
+  const { own, ports } = await setUp(answering(ONE), ENTRY, { TOOLS_ENABLED: false });
+  assert.deepEqual([own, ports.lookups], [[], []]);
+});
+
 const listing = (...tools: readonly object[]) =>
   answering((method) => method === "tools/list" ? { tools } : {});
 const bomb = (depth: number): object =>
@@ -113,7 +118,11 @@ const bomb = (depth: number): object =>
 
 Deno.test.each([
   { name: "a refused connection", answer: () => Promise.reject(new TypeError("boom")), why: /boom/ },
-  { name: "no JSON", answer: () => textAnswer("<html>\x1b[2J hunter2"), why: /^gw failed: .*content type/ },
+  {
+    name: "no JSON",
+    answer: () => textAnswer("<html>\x1b[2J hunter2"),
+    why: /^gw failed: the server sent no reply in JSON/,
+  },
   {
     name: "broken JSON",
     answer: () => textAnswer("{", { headers: { "content-type": "application/json" } }),
@@ -175,6 +184,34 @@ Deno.test.each([
   assert.doesNotMatch(why, /hunter2|[\x00-\x1f\u202e]/);
   assert.ok(ports.requests.length <= 14);
   assert.ok(ports.lookups.every((host) => host === "mcp.test"));
+});
+
+Deno.test.each(
+  ["\r", "data: 1\n\n", 'data: {"id":0,"method":"sampling/createMessage"}\n\n'].map((unit) => ({
+    name: JSON.stringify(unit),
+    unit,
+  })),
+)(
+  "a hostile stream of an MCP server takes linear time: $name",
+  async ({ unit }) => {
+    const started = performance.now();
+    const headers = { "content-type": "text/event-stream" };
+    const { why } = await setUp(() => textAnswer(unit.repeat(4_000_000 / unit.length), { headers }));
+    assert.equal(why, "gw failed: the server sent no reply in JSON");
+    assert.ok(performance.now() - started < 20_000);
+  },
+);
+
+Deno.test("an MCP server may answer with a stream", async () => {
+  const { tool } = await setUp((request) => {
+    const answer = answering(ONE)(request);
+    const text = new TextDecoder().decode(answer.body);
+    if (text === "") return answer;
+    const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{}}';
+    const stream = `id: 1\ndata:\n\ndata: ${progress}\n\nevent: message\ndata: ${text}\n\n`;
+    return textAnswer(stream, { headers: { "content-type": "text/event-stream" } });
+  });
+  assert.equal((await call(tool, {})).ok, true);
 });
 
 Deno.test("a slow MCP server turns its tools off after 5 s", async () => {

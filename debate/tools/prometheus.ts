@@ -26,9 +26,7 @@ export const queryPrometheus = defineTool({
     query: z.string().min(1).max(8192).describe("PromQL expression"),
     start: z.string().max(40).default("").describe(`start of a range: ${TIME}; default: 1 hour before end`),
     end: z.string().max(40).default("").describe("end of a range, like start; default: now"),
-    step: z.string().max(10).default("").describe(
-      "resolution of a range, such as 30s; enlarged above 120 points",
-    ),
+    step: z.string().max(10).default("").describe("resolution, such as 30s; enlarged above 120 points"),
     ...BACKEND_ARGUMENTS,
   }),
   missing: needsSetting("PROMETHEUS_URL"),
@@ -42,12 +40,11 @@ export const queryPrometheus = defineTool({
       base_url,
     }, call);
     const lines = formatResult(data);
+    const count = `${lines.length} ${lines.length === 1 ? "line" : "lines"}`;
     const when = range === undefined ? "" : `, ${range.start} to ${range.end}, step ${range.step}`;
     return {
       ok: true,
-      title: `PromQL ${query}${when}: ${data.resultType}, ${lines.length} ${
-        lines.length === 1 ? "line" : "lines"
-      }`,
+      title: `PromQL ${query}${when}: ${data.resultType}, ${count}`,
       body: [...series.limitSeries(lines), ...warnings.map((warning) => `warning: ${warning}`)].join("\n"),
       ...(data.resultType === "matrix" && { chart: series.chartOf(data.result) }),
     };
@@ -62,8 +59,6 @@ function formatResult({ resultType, result }: z.infer<typeof prometheusAnswer>["
   );
 }
 
-const names = z.object({ data: z.array(z.string()) }).transform(({ data }) => data);
-
 const alerts = z.object({
   data: z.object({
     alerts: z.array(z.object({
@@ -74,12 +69,12 @@ const alerts = z.object({
     })),
   }),
 }).transform(({ data }) =>
-  data.alerts.map(
-    ({ labels: { alertname = "", ...rest }, annotations: { summary, description }, ...alert }) => {
-      const said = summary ?? description ?? "no summary";
-      return `${alertname}${series.formatLabels(rest)} ${alert.state} since ${alert.activeAt}: ${said}`;
-    },
-  )
+  data.alerts.map(({ labels: { alertname: __name__ = "", ...rest }, annotations, state, activeAt }) => {
+    const { summary, description = "no summary" } = annotations;
+    return `${series.formatLabels({ __name__, ...rest })} ${state} since ${activeAt}: ${
+      summary ?? description
+    }`;
+  })
 );
 
 const rule = z.object({
@@ -96,8 +91,8 @@ const rules = z.object({ data: z.object({ groups: z.array(z.object({ rules: z.ar
 
 /** The path and the lines of each list. */
 const LISTS = {
-  metrics: { path: "label/__name__/values", schema: names },
-  labels: { path: "labels", schema: names },
+  metrics: { path: "label/__name__/values", schema: series.namesSchema },
+  labels: { path: "labels", schema: series.namesSchema },
   alerts: { path: "alerts", schema: alerts },
   rules: { path: "rules", schema: rules },
 } as const;
@@ -109,9 +104,7 @@ export const listPrometheus = defineTool({
   schema: z.strictObject({
     what: z.enum(["metrics", "labels", "alerts", "rules"]),
     label: series.labelArgument("labels: list the values of this label"),
-    match: z.string().max(2000).default("").describe(
-      'metrics, labels: only of these series, such as {job="api"}',
-    ),
+    match: series.matchArgument('metrics, labels: only of these series, such as {job="api"}'),
     search: series.searchArgument,
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
@@ -121,12 +114,8 @@ export const listPrometheus = defineTool({
     const lines = await askBackend<readonly string[]>("Prometheus", schema, {
       path: `/api/v1/${what === "labels" && label !== "" ? `label/${label}/values` : path}`,
       query: match === "" ? {} : { "match[]": match },
-      base_url: "",
     }, call);
-    return series.formatList(
-      `Prometheus ${[what, label, match].filter((part) => part !== "").join(" ")}`,
-      lines,
-      search,
-    );
+    const shown = [what, label, match].filter((part) => part !== "").join(" ");
+    return series.formatList(`Prometheus ${shown}`, lines, search);
   },
 });

@@ -1,7 +1,7 @@
 /** Series, labels and lists of metrics servers, as text for the model and as charts for the page. */
 import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { type Chart, MAX_CHART_POINTS } from "../engine/events.ts";
+import { type Chart, MAX_CHART_POINTS, MAX_CHART_SERIES } from "../engine/events.ts";
 import { type Finding, thin } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 
@@ -15,6 +15,9 @@ type Labels = z.infer<typeof labelsSchema>;
 
 /** A time in seconds since the epoch, and a value. */
 export const sampleSchema = z.tuple([z.number(), z.string()]);
+
+/** A list of names. Loki omits an empty list. */
+export const namesSchema = z.object({ data: z.array(z.string()).default([]) }).transform(({ data }) => data);
 
 export const matrixSchema = z.array(z.object({
   metric: labelsSchema,
@@ -67,8 +70,9 @@ export function formatMatrix(matrix: Matrix): readonly string[] {
   });
 }
 
-/** A chart with the labels that differ between the series. */
-export function chartOf(matrix: Matrix): Chart {
+/** A chart of the first series, with the labels that differ between them. */
+export function chartOf(all: Matrix): Chart {
+  const matrix = all.slice(0, MAX_CHART_SERIES);
   const isCommon = (name: string, value: string) => matrix.every(({ metric }) => metric[name] === value);
   return {
     series: matrix.map(({ metric, values = [] }) => ({
@@ -128,6 +132,7 @@ export function parseRange(
   return { start: formatTime(from), end: formatTime(to), step: `${Math.max(least, asked)}s` };
 }
 
+export const matchArgument = (meaning: string) => z.string().max(2000).default("").describe(meaning);
 export const searchArgument = z.string().max(200).default("").describe("only lines that contain this text");
 
 /** The maximum length of a list, so that it is not truncated in the middle. */

@@ -104,6 +104,19 @@ Deno.test("query_prometheus shows minimum, maximum and some points, and charts a
   ]);
 });
 
+Deno.test("query_prometheus charts 8 of many series in linear time", async () => {
+  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const result = Array.from(
+    { length: 40_000 },
+    (_, at) => ({ metric: { job: "a", at: `${at}` }, values: [[at, "1"]] }),
+  );
+  ports.answer = () => jsonAnswer({ data: { resultType: "matrix", result } });
+  const started = performance.now();
+  const { chart } = await call(tool, { query: "m[1m]" });
+  assert.equal(chart?.series.length, 8);
+  assert.ok(performance.now() - started < 5000);
+});
+
 const MANY = Array.from(
   { length: 217 },
   (_, at) => `${at < 150 ? "node" : "process"}_metric_with_a_name_${at}`,

@@ -35,6 +35,7 @@ export async function startDebateServer(
   const newId = (bytes: number) => randomBytes(bytes).toHex();
   const equipment = await openDebateParts(settings, { ...process, warn, isWatched: true });
   const { prices, providers, audit, toolset } = equipment;
+  // The first page then need not wait for the check of programs and servers.
   const { metrics, observe, watch, measured } = createRunMetrics(
     (await toolset()).statuses.map(({ name }) => name),
   );

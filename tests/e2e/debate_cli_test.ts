@@ -31,6 +31,8 @@ Deno.test("debate plays a scenario with real tools: result on stdout, progress o
     assert.match(out, /^Round 1: Primary Diagnosis\n-+\n/);
     assert.match(out, /\nFinal result\n-+\nStatus: final_diagnosis\n/);
     assert.match(out, /- H-1 \[confirmed\]: /);
+    assert.match(err, /^Tools +http_get, git_recent_changes, run_local_command; /m);
+    assert.match(err, /^Off +query_prometheus, list_prometheus \(PROMETHEUS_URL is not set\);/m);
     assert.match(err, /Round 2\n\nPrimary Diagnosis\n/);
     assert.match(err, /> git_recent_changes repo_path=/);
     assert.match(err, /< ok, \d+ ms\n/);
