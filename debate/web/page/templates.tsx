@@ -1,0 +1,5 @@
+import type { JSX } from "preact";
+
+export function Templates(): JSX.Element {
+  return <h1 tabIndex={-1}>Templates</h1>;
+}

@@ -1,0 +1,18 @@
+/**
+ * The visual language of all pages: colors and sizes, a style sheet, and components. Components have no state and
+ * need no script, so that a server can render them, too.
+ *
+ * @module
+ */
+import style from "./style.css" with { type: "text" };
+import { TOKENS } from "./tokens.ts";
+
+/** The style sheet of all pages. */
+export const STYLE: string = `${TOKENS}\n${style}`;
+
+export { Chart, type ChartSeries } from "./chart.tsx";
+export { Icon, type IconName } from "./icons.tsx";
+export { Badge, Card, Code, Empty, Problem, Table, type Tone } from "./parts.tsx";
+export { formatSpan } from "./time.ts";
+export { COLORS } from "./tokens.ts";
+export { findSuspiciousCharacters, segmentText, VisibleText } from "./visible_text.tsx";
