@@ -1,45 +1,52 @@
-/** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../engine/events.ts" */
-/** @import { Decision, Hypothesis } from "../../engine/graph/state.ts" */
-import { LANGUAGE, t } from "./language.js";
+import type {
+  HypothesisUpdateEvent,
+  RunEvent,
+  ToolApprovalRequestEvent,
+  ToolCallEvent,
+} from "../../engine/events.ts";
+import type { Decision, Hypothesis } from "../../engine/graph/state.ts";
+import { LANGUAGE, t } from "./language.ts";
 
-/**
- * An event with its time, as sent and stored.
- * @typedef {RunEvent & { readonly timestamp?: string }} TimedEvent
- */
+/** An event with its time, as sent and stored. */
+export type TimedEvent = RunEvent & { readonly timestamp?: string };
 
-/**
- * The state of a run after its events so far.
- *
- * @typedef {object} Summary
- * @property {number} round
- * @property {number | undefined} maxRounds
- * @property {number | undefined} threshold
- * @property {readonly Hypothesis[]} hypotheses
- * @property {{ round: number, node: string, hypotheses: readonly Hypothesis[] }[]} frames the hypotheses after each
- *   change, with round and agent
- * @property {Map<string, { round: number, node: string, share: number }[]>} shares the probability of each hypothesis
- *   over time, by ID
- * @property {Decision | undefined} decision
- * @property {Map<string, ToolCallEvent>} calls
- * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals pending calls by ID, with
- *   the time of their request
- * @property {Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>} allowed the calls that are
- *   approved for the whole run, by the ID of the first
- * @property {{ readonly timestamp?: string, readonly seconds: number } | undefined} limited the last pause of a model
- *   because of a rate limit
- * @property {string | undefined} pausedAt time of the request for a comment
- * @property {{ text: string, values: Record<string, string> } | undefined} doing
- * @property {number | undefined} tokens
- * @property {string} problem
- * @property {boolean} imported the run was imported and not checked here
- */
+/** The state of a run after its events so far. */
+export interface Summary {
+  round: number;
+  maxRounds: number | undefined;
+  threshold: number | undefined;
+  hypotheses: readonly Hypothesis[];
+  /** The hypotheses after each change, with round and agent. */
+  readonly frames: {
+    readonly round: number;
+    readonly node: string;
+    readonly hypotheses: readonly Hypothesis[];
+  }[];
+  /** The probability of each hypothesis over time, by ID. */
+  readonly shares: Map<
+    string,
+    readonly { readonly round: number; readonly node: string; readonly share: number }[]
+  >;
+  decision: Decision | undefined;
+  readonly calls: Map<string, ToolCallEvent>;
+  /** Pending calls by ID, with the time of their request. */
+  readonly approvals: Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>;
+  /** The calls that are approved for the whole run, by the ID of the first. */
+  readonly allowed: Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>;
+  /** The last pause of a model because of a rate limit. */
+  limited: { readonly timestamp?: string; readonly seconds: number } | undefined;
+  /** The time of the request for a comment. */
+  pausedAt: string | undefined;
+  /** The current action, with values for the text. */
+  doing: { readonly text: string; readonly values: Readonly<Record<string, string>> } | undefined;
+  tokens: number | undefined;
+  problem: string;
+  /** The run was imported and not checked here. */
+  imported: boolean;
+}
 
-/**
- * Starts an empty summary. The page shows it before the conversation.
- * @param {boolean} [imported]
- * @returns {Summary}
- */
-export function beginSummary(imported = false) {
+/** Starts an empty summary. The page shows it before the conversation. */
+export function beginSummary(imported = false): Summary {
   return {
     round: 0,
     maxRounds: undefined,
@@ -60,12 +67,8 @@ export function beginSummary(imported = false) {
   };
 }
 
-/**
- * Adds an event to the summary.
- * @param {Summary} summary
- * @param {TimedEvent} event
- */
-export function tell(summary, event) {
+/** Adds an event to the summary. */
+export function tell(summary: Summary, event: TimedEvent): void {
   if ("total_tokens" in event && typeof event.total_tokens === "number") summary.tokens = event.total_tokens;
   switch (event.type) {
     case "run_started":
@@ -125,18 +128,14 @@ export function tell(summary, event) {
   }
 }
 
-/**
- * Removes the pending requests of a finished run.
- * @param {Summary} summary
- */
-export function endSummary(summary) {
+/** Removes the pending requests of a finished run. */
+export function endSummary(summary: Summary): void {
   summary.approvals.clear();
   summary.allowed.clear();
   Object.assign(summary, { pausedAt: undefined, limited: undefined, doing: undefined });
 }
 
-/** @param {Summary} summary @param {import("../../engine/events.ts").HypothesisUpdateEvent} event */
-function tellHypotheses(summary, { hypotheses, round, node }) {
+function tellHypotheses(summary: Summary, { hypotheses, round, node }: HypothesisUpdateEvent): void {
   summary.hypotheses = hypotheses;
   summary.frames.push({ round, node, hypotheses });
   for (const { id, probability } of hypotheses) {
@@ -147,41 +146,38 @@ function tellHypotheses(summary, { hypotheses, round, node }) {
   }
 }
 
-/** @type {Readonly<Record<string, readonly [string, string]>>} */
-const VERDICTS = {
+type Tone = "good" | "bad" | "warn" | "accent";
+const VERDICTS: Readonly<Record<string, readonly [Tone, string]>> = {
   cause: ["good", "Cause found"],
   no_confident_cause: ["warn", "No confident cause"],
 };
-/** @type {Readonly<Record<string, readonly [string, string]>>} */
-const STOPPED = {
+const STOPPED: typeof VERDICTS = {
   error: ["bad", "The run failed"],
   cancelled: ["warn", "The run was stopped"],
   interrupted: ["warn", "The server stopped during the run"],
 };
 
-/**
- * The verdict as a short text, with its color.
- * @param {Pick<Summary, "decision" | "problem" | "imported">} summary
- * @param {string | undefined} status
- */
-export function verdictOf({ decision, problem, imported }, status) {
+/** The verdict as a short text, with its color. */
+export function verdictOf(
+  { decision, problem, imported }: Pick<Summary, "decision" | "problem" | "imported">,
+  status: string | null | undefined,
+): { readonly tone: Tone; readonly title: string } {
   if (imported) return { tone: "warn", title: "Imported; nothing in it was checked here" };
   const outcome = VERDICTS[decision?.grounding?.outcome ?? ""];
   if (outcome !== undefined) return { tone: outcome[0], title: outcome[1] };
   const stopped = STOPPED[status ?? ""];
   if (stopped !== undefined) return { tone: stopped[0], title: problem === "" ? stopped[1] : problem };
   if (status === "running") {
-    return { tone: "open", title: decision === undefined ? "No cause yet" : "Undecided so far" };
+    return { tone: "accent", title: decision === undefined ? "No cause yet" : "Undecided so far" };
   }
   if (decision === undefined) return { tone: "warn", title: "The run came to no decision" };
   return { tone: "warn", title: "Stated by the moderator; the evidence was not checked" };
 }
 
-/**
- * The leading hypothesis is the moderator's choice, or else the likeliest open one.
- * @param {Pick<Summary, "decision" | "hypotheses">} summary
- */
-export function leadOf({ decision, hypotheses }) {
+/** The leading hypothesis is the moderator's choice, or else the likeliest open one. */
+export function leadOf(
+  { decision, hypotheses }: Pick<Summary, "decision" | "hypotheses">,
+): Hypothesis | undefined {
   const grounding = decision?.grounding;
   if (grounding !== undefined) return hypotheses.find(({ id }) => id === grounding.hypothesis_id);
   if (decision !== undefined) {
@@ -192,18 +188,14 @@ export function leadOf({ decision, hypotheses }) {
     .toSorted((a, b) => (b.probability ?? -1) - (a.probability ?? -1))[0];
 }
 
-/** @param {string} text @param {string} start */
-function afterStart(text, start) {
+function afterStart(text: string, start: string): string | undefined {
   return text.startsWith(start) ? text.slice(start.length) : undefined;
 }
 
 const MAX_CAUSE = 260;
 
-/**
- * The cause in one sentence, from the hypothesis with the checked evidence.
- * @param {Pick<Summary, "decision" | "hypotheses">} summary
- */
-export function causeOf(summary) {
+/** The cause in one sentence, from the hypothesis with the checked evidence. */
+export function causeOf(summary: Pick<Summary, "decision" | "hypotheses">): string {
   const said = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
   // The text starts with a machine-readable claim.
   const text = said.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
@@ -214,13 +206,10 @@ export function causeOf(summary) {
     : `${sentence.slice(0, MAX_CAUSE).replace(/(?<!\s)\s+\S*$/, "")} …`;
 }
 
-/**
- * The hypotheses by weight: leading, confirmed, open by probability, rejected.
- * @param {Pick<Summary, "decision" | "hypotheses">} summary
- */
-export function ranked(summary) {
+/** The hypotheses by weight: leading, confirmed, open by probability, rejected. */
+export function ranked(summary: Pick<Summary, "decision" | "hypotheses">): readonly Hypothesis[] {
   const lead = leadOf(summary);
-  const rank = (/** @type {Hypothesis} */ each) =>
+  const rank = (each: Hypothesis) =>
     each === lead ? 0 : each.state === "confirmed" ? 1 : each.state === "active" ? 2 : 3;
   return summary.hypotheses.toSorted((a, b) =>
     rank(a) - rank(b) || (b.probability ?? -1) - (a.probability ?? -1)
@@ -229,42 +218,34 @@ export function ranked(summary) {
 
 const MAX_TITLE = 90;
 
-/**
- * The first line of a topic, truncated.
- * @param {string | null | undefined} topic
- */
-export function titleOf(topic) {
+/** The first line of a topic, truncated. */
+export function titleOf(topic: string | null | undefined): string {
   const line = (topic ?? "").split("\n").map((each) => each.replace(/^[#\s>*-]+/, "").trim())
     .find((each) => each !== "") ?? "";
   return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE).replace(/(?<!\s)\s+\S*$/, "")} …`;
 }
 
-/**
- * The distinct models of a run.
- * @param {Readonly<Record<string, string>> | null | undefined} models
- */
-export function modelsOf(models) {
+/** The distinct models of a run. */
+export function modelsOf(models: Readonly<Record<string, string>> | null | undefined): string {
   return [...new Set(Object.values(models ?? {}))].filter((each) => each !== "").join(", ");
 }
 
-/**
- * The remaining milliseconds of a wait, or `undefined` if its start is unknown.
- * @param {string | undefined} since
- * @param {number | undefined} seconds
- * @param {number} now
- */
-export function timeLeft(since, seconds, now) {
+/** The remaining milliseconds of a wait, or `undefined` if its start is unknown. */
+export function timeLeft(
+  since: string | undefined,
+  seconds: number | undefined,
+  now: number,
+): number | undefined {
   const begun = Date.parse(since ?? "");
   return Number.isNaN(begun) || typeof seconds !== "number"
     ? undefined
     : Math.max(0, begun + seconds * 1000 - now);
 }
 
-/**
- * The tokens of a run as text. The text is empty if the provider reports none.
- * @param {{ readonly total_tokens?: number | undefined, readonly estimated?: boolean } | undefined} total
- */
-export function tokensOf(total) {
+/** The tokens of a run as text. The text is empty if the provider reports none. */
+export function tokensOf(
+  total: { readonly total_tokens?: number | undefined; readonly estimated?: boolean } | undefined,
+): string {
   const count = total?.total_tokens;
   if (typeof count !== "number" || count <= 0) return "";
   return t(total?.estimated ? "about {count} tokens" : "{count} tokens", {
@@ -272,10 +253,7 @@ export function tokensOf(total) {
   });
 }
 
-/**
- * The cost of a run. Most runs cost less than a cent.
- * @param {number} usd
- */
-export function dollarsOf(usd) {
+/** The cost of a run. Most runs cost less than a cent. */
+export function dollarsOf(usd: number): string {
   return `$${usd.toFixed(4)}`;
 }
