@@ -1,4 +1,4 @@
-import { STYLE } from "@gateway/shared/ui";
+import { styleSheet } from "@gateway/shared/ui";
 import { extname } from "node:path";
 // `deno task pages` creates this file from page/app.tsx.
 import app from "./static/app.bundle.js" with { type: "text" };
@@ -13,7 +13,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-const FILES = { "app.js": app, "icon.svg": icon, "style.css": `${STYLE}${style}`, "theme.js": theme };
+const FILES = { "app.js": app, "icon.svg": icon, "style.css": `${styleSheet()}${style}`, "theme.js": theme };
 
 /** The files of the page by their paths. As text they are part of the program. */
 export const PAGE_FILES: ReadonlyMap<string, { readonly type: string; readonly text: string }> = new Map([

@@ -5,14 +5,15 @@
  * @module
  */
 import style from "./style.css" with { type: "text" };
-import { TOKENS } from "./tokens.ts";
+import { tokens } from "./tokens.ts";
 
-/** The style sheet of all pages. */
-export const STYLE: string = `${TOKENS}\n${style}`;
+/** The style sheet of all pages. A function, so that the bundle of a script that uses components does not contain it. */
+export function styleSheet(): string {
+  return `${tokens()}\n${style}`;
+}
 
 export { Chart, type ChartSeries } from "./chart.tsx";
 export { Icon, type IconName } from "./icons.tsx";
 export { Badge, Card, Code, Empty, Problem, Table, type Tone } from "./parts.tsx";
-export { formatSpan } from "./time.ts";
 export { COLORS } from "./tokens.ts";
 export { findSuspiciousCharacters, segmentText, VisibleText } from "./visible_text.tsx";

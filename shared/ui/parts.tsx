@@ -17,18 +17,19 @@ export function Badge(
 
 /** A section with a heading in a frame. */
 export function Card(
-  { id, title, actions, tone, children }: {
+  { id, title, actions, tone, class: style = "", children }: {
     /** The ID of the heading. */
     readonly id: string;
     readonly title: ComponentChildren;
     /** Controls to the right of the heading. */
     readonly actions?: ComponentChildren;
     readonly tone?: Tone | undefined;
+    readonly class?: string;
     readonly children: ComponentChildren;
   },
 ): JSX.Element {
   return (
-    <section class={`card ${tone ?? ""}`} aria-labelledby={id}>
+    <section class={`card ${tone ?? ""} ${style}`} aria-labelledby={id}>
       <div class="head">
         <h2 id={id} tabIndex={-1}>{title}</h2>
         {actions !== undefined && <div class="actions">{actions}</div>}

@@ -45,6 +45,8 @@ const SIZES = {
   radius: "8px",
   radiusSmall: "6px",
   quick: "120ms",
+  shadow: "0 12px 32px rgb(0 0 0 / .22)",
+  veil: "rgb(0 0 0 / .45)",
   sans: 'system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif',
   mono: 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace',
 } as const;
@@ -54,10 +56,12 @@ function declare(name: string, value: string): string {
 }
 
 /** Custom properties, such as `--bad-well` and `--gap-4`, for style sheets. A page chooses a theme with `data-theme`. */
-export const TOKENS: string = `:root{color-scheme:light dark;${
-  Object.entries(COLORS).map(([name, [light, dark]]) => declare(name, `light-dark(${light},${dark})`)).join(
-    "",
-  )
-}${
-  Object.entries(SIZES).map(([name, value]) => declare(name, value)).join("")
-}}:root[data-theme=light]{color-scheme:light}:root[data-theme=dark]{color-scheme:dark}`;
+export function tokens(): string {
+  return `:root{color-scheme:light dark;${
+    Object.entries(COLORS).map(([name, [light, dark]]) => declare(name, `light-dark(${light},${dark})`)).join(
+      "",
+    )
+  }${
+    Object.entries(SIZES).map(([name, value]) => declare(name, value)).join("")
+  }}:root[data-theme=light]{color-scheme:light}:root[data-theme=dark]{color-scheme:dark}`;
+}

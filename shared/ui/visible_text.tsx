@@ -94,12 +94,17 @@ export function VisibleText(
     readonly lines?: boolean;
   },
 ): JSX.Element {
-  const start = cutText(text.toWellFormed(), limit);
+  const start = cutText(text, limit);
   const rest = text.length - start.length;
   return (
     <>
       <bdo dir="ltr" class="raw">{(lines ? splitLines(start) : segmentText(start)).map(showSegment)}</bdo>
-      {rest > 0 && <span class="rest">{` … ${rest.toLocaleString("en-US")} more characters`}</span>}
+      {rest > 0 && (
+        <>
+          {" "}
+          <span class="rest">{`… ${rest.toLocaleString("en-US")} more characters`}</span>
+        </>
+      )}
     </>
   );
 }

@@ -59,10 +59,11 @@ const AMBIENT: readonly string[] = [
   "shared/service/mod.ts",
 ];
 
-const PAGE = "debate/web/page/";
+/** Scripts for browsers. */
+const PAGES = ["debate/web/page/", "control_plane/pages/browser/"];
 
 /** Files that may set timers, in addition to tests. */
-const TIMING = ["shared/clock.ts", PAGE];
+const TIMING = ["shared/clock.ts", ...PAGES];
 
 /** Packages and platform modules without I/O: all of their names, or some. */
 const HARMLESS: Readonly<Record<string, readonly string[] | "all" | "no chance">> = {
@@ -117,7 +118,8 @@ export function isPure(path: string): boolean {
 
 /** True if a file may use clock, randomness, environment and exit. */
 export function isAmbient(path: string): boolean {
-  return isTest(path) || AMBIENT.includes(path) || path.startsWith(PAGE) || /(?:^|\/)main\.ts$/.test(path);
+  return isTest(path) || AMBIENT.includes(path) || PAGES.some((page) => path.startsWith(page)) ||
+    /(?:^|\/)main\.ts$/.test(path);
 }
 
 /** True if a file may wait by the clock of the machine. */

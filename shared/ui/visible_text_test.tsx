@@ -1,50 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { readHtml } from "../testing/html_reader.ts";
-import {
-  escapeHtml,
-  findSuspiciousCharacters,
-  formatCount,
-  formatDuration,
-  formatUtc,
-  markup,
-  segmentText,
-  showText,
-} from "./html.ts";
-import { anyCharacter, assertLinearWork } from "@gateway/shared/testing";
-import { visibleText } from "@gateway/shared/text";
+import { render } from "preact-render-to-string";
+import { findSuspiciousCharacters, segmentText, VisibleText } from "./visible_text.tsx";
+import { anyCharacter, assertLinearWork, readHtml } from "@gateway/shared/testing";
+import { formatSpan, visibleText } from "@gateway/shared/text";
 
-Deno.test.each([
-  { name: "tags", text: "<script>alert(1)</script>", escaped: "&lt;script&gt;alert(1)&lt;/script&gt;" },
-  { name: "entities", text: "&lt;b&amp;", escaped: "&amp;lt;b&amp;amp;" },
-  { name: "quotes", text: `"'\``, escaped: "&quot;&#39;&#96;" },
-  { name: "NUL", text: "a\0b", escaped: "a&#xfffd;b" },
-  { name: "carriage returns, which a parser would take for line ends", text: "a\rb", escaped: "a&#13;b" },
-  { name: "lone surrogates", text: "a\ud800b", escaped: "a\ufffdb" },
-  { name: "no others", text: "é日😀\u2028\u202e {{x}} ${x}", escaped: "é日😀\u2028\u202e {{x}} ${x}" },
-])("escapeHtml() escapes $name", ({ text, escaped }) => {
-  assert.equal(escapeHtml(text), escaped);
-});
-
-Deno.test("markup escapes text, also in lists, and keeps HTML unchanged", () => {
-  const item = markup`<li>${"<"}</li>`;
-  assert.equal(
-    String(markup`<ul>${[item, [item], "&", 1]}</ul>`),
-    "<ul><li>&lt;</li><li>&lt;</li>&amp;1</ul>",
-  );
-});
-
-Deno.test("markup omits undefined and false and keeps 0 and empty text", () => {
-  assert.equal(String(markup`[${undefined}${false}${0}${""}]`), "[0]");
-});
-
-Deno.test("markup keeps values intact between tags and in attributes (property)", () => {
-  fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (text) => {
-    const [element] = readHtml(String(markup`<p title="${text}">${text}</p>`));
-    const read = text.toWellFormed().replaceAll("\0", "\ufffd");
-    assert.deepEqual(element, { tag: "p", attributes: { title: read }, text: read });
-  }));
-});
+const showText = (text: string, options: { readonly limit?: number; readonly lines?: boolean } = {}) =>
+  render(<VisibleText text={text} {...options} />);
 
 const plain = (text: string) => ({ kind: "plain", text });
 const foreign = (text: string) => ({ kind: "foreign", text });
@@ -92,9 +54,9 @@ Deno.test.each(
   assertLinearWork((size) => segmentText(unit.repeat(size / unit.length)), 61_440);
 });
 
-Deno.test("showText() marks escapes to distinguish them from the same typed text", () => {
-  const typed = String(showText(String.raw`\u{202e}`));
-  const written = String(showText("\u202e"));
+Deno.test("VisibleText marks escapes to distinguish them from the same typed text", () => {
+  const typed = showText(String.raw`\u{202e}`);
+  const written = showText("\u202e");
   assert.equal(typed, String.raw`<bdo dir="ltr" class="raw">\u{202e}</bdo>`);
   assert.match(written, /<mark class="odd" title="U\+202E RIGHT-TO-LEFT OVERRIDE">\\u\{202e\}<\/mark>/);
 });
@@ -110,23 +72,23 @@ Deno.test.each([
     text: "абвгдежзи",
     title: "not ASCII: U+0430 U+0431 U+0432 U+0433 U+0434 U+0435 U+0436 U+0437 …",
   },
-])("showText() shows $name", ({ text, title }) => {
-  assert.equal(readHtml(String(showText(text)))[1]?.attributes["title"], title);
+])("VisibleText shows $name", ({ text, title }) => {
+  assert.equal(readHtml(showText(text))[1]?.attributes["title"], title);
 });
 
-Deno.test("showText() keeps lines and marks each line end", () => {
-  assert.equal(readHtml(String(showText("a\nb")))[0]?.text, "a\\x0a\nb");
+Deno.test("VisibleText keeps lines and marks each line end", () => {
+  assert.equal(readHtml(showText("a\nb"))[0]?.text, "a\\x0a\nb");
 });
 
-Deno.test("showText() truncates long text between characters and counts the rest", () => {
-  const [shown, , rest] = readHtml(String(showText("a😀".repeat(1000), { limit: 5 })));
+Deno.test("VisibleText truncates long text between characters and counts the rest", () => {
+  const [shown, , rest] = readHtml(showText("a😀".repeat(1000), { limit: 5 }));
   assert.equal(shown?.text, "a😀a");
   assert.equal(rest?.text, "… 2,996 more characters");
 });
 
-Deno.test("showText() contains no markup, control or invisible characters from its text (property)", () => {
+Deno.test("VisibleText contains no markup, control or invisible characters from its text (property)", () => {
   fc.assert(fc.property(hostileText(), (text) => {
-    const elements = readHtml(String(showText(text)));
+    const elements = readHtml(showText(text));
     assert.ok(elements.every(({ tag }) => ["bdo", "span", "mark"].includes(tag)));
     const shown = elements[0]?.text ?? "";
     assert.equal(visibleText(shown.replaceAll("\n", "")), shown.replaceAll("\n", ""));
@@ -203,20 +165,6 @@ Deno.test.each([
   { ms: 3_660_000, text: "1 h 1 min" },
   { ms: 86_400_000, text: "1 day" },
   { ms: 3 * 86_400_000 + 4 * 3_600_000, text: "3 days 4 h" },
-])("formatDuration() of $ms ms returns $text", ({ ms, text }) => {
-  assert.equal(formatDuration(ms), text);
-});
-
-Deno.test("formatUtc() adds the time zone and reports an unknown time", () => {
-  assert.equal(formatUtc(Date.UTC(2026, 0, 2, 3, 4, 5, 678)), "2026-01-02 03:04:05 UTC");
-  assert.equal(formatUtc(NaN), "at an unknown time");
-});
-
-Deno.test.each([
-  { count: 0, text: "0" },
-  { count: 999, text: "999" },
-  { count: 61_440, text: "61,440" },
-  { count: 1_234_567, text: "1,234,567" },
-])("formatCount() of $count returns $text", ({ count, text }) => {
-  assert.equal(formatCount(count), text);
+])("formatSpan() of $ms ms returns $text", ({ ms, text }) => {
+  assert.equal(formatSpan(ms), text);
 });

@@ -11,19 +11,15 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "&lt;": "<",
   "&gt;": ">",
   "&quot;": '"',
-  "&#39;": "'",
-  "&#96;": "`",
-  "&#13;": "\r",
-  "&#xfffd;": "\ufffd",
 };
 
-const VOID = ["meta", "input"];
+const VOID = ["meta", "input", "br", "hr"];
 const TOKEN =
-  /<!doctype html>|<(?<close>\/?)(?<tag>[a-z][a-z0-9]*)(?<attributes>(?: [a-z-]+(?:="[^"<>]*")?)*)>|(?<text>(?:[^<>&"'`\0\r]|&(?:amp|lt|gt|quot|#39|#96|#13|#xfffd);)+|["'`])/y;
+  /<!doctype html>|<(?<close>\/?)(?<tag>[a-z][a-z0-9]*)(?<attributes>(?: [a-zA-Z0-9-]+(?:="[^"<]*")?)*)\/?>|(?<text>(?:[^<&]|&(?:amp|lt|gt|quot);)+)/y;
 
 /**
- * Reads a page in our strict form of HTML. Any markup that a browser would have to guess is an error, so that
- * all browsers parse an accepted page alike.
+ * Reads a page in a strict form of HTML. Any markup that a browser would have to guess is an error, so that all
+ * browsers parse an accepted page alike.
  *
  * @param sources the contents of script and style that are allowed
  */
@@ -60,7 +56,7 @@ export function readHtml(page: string, sources: readonly string[] = []): readonl
 
 function readAttributes(text: string): Record<string, string> {
   const attributes: Record<string, string> = {};
-  for (const [, name = "", value = ""] of text.matchAll(/ ([a-z-]+)(?:="([^"]*)")?/g)) {
+  for (const [, name = "", value = ""] of text.matchAll(/ ([a-zA-Z0-9-]+)(?:="([^"]*)")?/g)) {
     if (Object.hasOwn(attributes, name)) throw new Error(`attribute ${name} twice`);
     attributes[name] = decode(value);
   }
