@@ -83,20 +83,19 @@ function Requests({ id, caption, last, approvals, approver, now }: {
       <Table
         id={id}
         caption={caption}
-        columns={["Request", "Host", "Elevation", "Requester", last, "(Request page)"]}
-        rows={approvals.slice(0, MOST_ROWS).map((approval) => ({
-          key: approval.id,
-          cells: [
-            <Request approval={approval} />,
-            <Host approval={approval} />,
-            <Elevation {...approval} />,
-            <Requester approval={approval} />,
-            last === "Status"
-              ? <Outcome approval={approval} now={now} />
-              : <Deadline approval={approval} now={now} />,
-            <Open approval={approval} approver={approver} />,
-          ],
-        }))}
+        columns={[
+          { name: "Request", show: showRequest },
+          { name: "Host", show: showHost },
+          { name: "Elevation", show: (approval) => <Elevation {...approval} /> },
+          { name: "Requester", show: showRequester },
+          {
+            name: last,
+            show: (approval) => last === "Status" ? showOutcome(approval, now) : showDeadline(approval, now),
+          },
+          { name: "Request page", isNameHidden: true, show: (approval) => showLink(approval, approver) },
+        ]}
+        rows={approvals.slice(0, MOST_ROWS)}
+        keyOf={({ id }) => id}
       />
       {left > 0 && (
         <p class="note">
@@ -107,11 +106,7 @@ function Requests({ id, caption, last, approvals, approver, now }: {
   );
 }
 
-interface Cell {
-  readonly approval: ApprovalRecord;
-}
-
-function Request({ approval }: Cell): JSX.Element {
+function showRequest(approval: ApprovalRecord): JSX.Element {
   const { content_bytes, joined = [] } = approval;
   const kind = accessKind(approval);
   const written = content_bytes === undefined ? "" : `: writes ${formatCount(content_bytes)} bytes`;
@@ -119,13 +114,13 @@ function Request({ approval }: Cell): JSX.Element {
     <>
       <What approval={approval} limit={MOST_OF_A_COMMAND} />
       {kind === "transfer" && <span class="sub">{` transfers a file${written}`}</span>}
-      {kind === "question" && <span class="sub">{" policy check only"}</span>}
+      {kind === "question" && <span class="sub">policy check only</span>}
       {joined.length > 0 && <span class="sub">{` requested ${joined.length + 1} times`}</span>}
     </>
   );
 }
 
-function Host({ approval: { host, addr } }: Cell): JSX.Element {
+function showHost({ host, addr }: ApprovalRecord): JSX.Element {
   return (
     <>
       <VisibleText text={host} />
@@ -139,7 +134,7 @@ function Host({ approval: { host, addr } }: Cell): JSX.Element {
   );
 }
 
-function Requester({ approval: { caller, end_user } }: Cell): JSX.Element {
+function showRequester({ caller, end_user }: ApprovalRecord): JSX.Element {
   return (
     <>
       <VisibleText text={caller} />
@@ -153,9 +148,7 @@ function Requester({ approval: { caller, end_user } }: Cell): JSX.Element {
   );
 }
 
-function Deadline(
-  { approval: { created_at, expires_at }, now }: Cell & { readonly now: number },
-): JSX.Element {
+function showDeadline({ created_at, expires_at }: ApprovalRecord, now: number): JSX.Element {
   return (
     <>
       {expires_at !== undefined && <TimeLeft until={parseTime(expires_at)} now={now} />}
@@ -168,7 +161,7 @@ function Deadline(
   );
 }
 
-function Outcome({ approval, now }: Cell & { readonly now: number }): JSX.Element {
+function showOutcome(approval: ApprovalRecord, now: number): JSX.Element {
   const { status, decided_by, decided_at } = approval;
   return (
     <>
@@ -192,7 +185,7 @@ function describeCollected({ joined = [], collected = 0 }: ApprovalRecord): stri
   return collected > 0 ? "collected" : "not collected yet";
 }
 
-function Open({ approval, approver }: Cell & { readonly approver: string }): JSX.Element {
+function showLink(approval: ApprovalRecord, approver: string): JSX.Element {
   const { id, command, host, status } = approval;
   const word = status !== "pending" ? "View" : isOwnRequest(approval, approver) ? "View own" : "Review";
   // Screen readers list links without their rows.

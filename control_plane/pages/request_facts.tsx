@@ -16,7 +16,7 @@ import {
   type Tone,
   VisibleText,
 } from "@gateway/shared/ui";
-import { type ComponentChild, type ComponentChildren, Fragment, type JSX } from "preact";
+import { type ComponentChildren, Fragment, type JSX } from "preact";
 import { BEHAVIOR_RULE, isRequester, type StoredRequest } from "../approvals/approval.ts";
 import { formatCount, formatUtc } from "./format.ts";
 import { formatSpan } from "@gateway/shared/text";
@@ -41,41 +41,53 @@ export function KeyFacts({ approval, now }: RequestFacts): JSX.Element {
     : "the host’s account";
   const requests = joined.length + 1;
   return (
-    <Facts
-      style="facts key"
-      facts={[
-        [
-          "Runs as",
+    <dl class="facts key">
+      <Fact name="Runs as">
+        {account === undefined ? unnamed : <VisibleText text={account} />}
+        {sudo === true && (
           <>
-            {account === undefined ? unnamed : <VisibleText text={account} />}
-            {sudo === true && (
-              <>
-                {", then "}
-                <Elevation {...approval} />
-              </>
-            )}
-          </>,
-        ],
-        ["Address", addr !== undefined && <VisibleText text={addr} />],
-        ["Trigger", <Why approval={approval} />],
-        ["Signatures", signed_approval !== undefined && <Signatures {...signed_approval} />],
-        ["Requests", requests > 1 && `${requests}; the decision applies to all`],
-        [
-          "Age",
+            {", then "}
+            <Elevation {...approval} />
+          </>
+        )}
+      </Fact>
+      {addr !== undefined && (
+        <Fact name="Address">
+          <VisibleText text={addr} />
+        </Fact>
+      )}
+      <Fact name="Trigger">
+        <Why approval={approval} />
+      </Fact>
+      {signed_approval !== undefined && (
+        <Fact name="Signatures">
+          <Signatures {...signed_approval} />
+        </Fact>
+      )}
+      {requests > 1 && <Fact name="Requests">{`${requests}; the decision applies to all`}</Fact>}
+      <Fact name="Age">
+        <Age since={parseTime(created_at)} now={now} />
+        {status === "pending" && expires_at !== undefined && (
           <>
-            <Age since={parseTime(created_at)} now={now} />
-            {status === "pending" && expires_at !== undefined && (
-              <>
-                {"; time left: "}
-                <b>
-                  <TimeLeft until={parseTime(expires_at)} now={now} />
-                </b>
-              </>
-            )}
-          </>,
-        ],
-      ]}
-    />
+            {"; time left: "}
+            <b>
+              <TimeLeft until={parseTime(expires_at)} now={now} />
+            </b>
+          </>
+        )}
+      </Fact>
+    </dl>
+  );
+}
+
+function Fact(
+  { name, children }: { readonly name: string; readonly children: ComponentChildren },
+): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
   );
 }
 
@@ -86,22 +98,18 @@ function Signatures({ required, approved_by }: SignedApproval): JSX.Element {
       {approved_by.length > 0 && (
         <>
           {": "}
-          <Names names={approved_by} />
+          <Separated items={approved_by} />
         </>
       )}
     </>
   );
 }
 
-function Names({ names }: { readonly names: readonly string[] }): JSX.Element {
-  return <Separated items={names.map((name) => <VisibleText text={name} />)} separator=", " />;
-}
-
 function Why({ approval: { rule, anomalies = [] } }: { readonly approval: ApprovalRecord }): JSX.Element {
   const unusual = anomalies.length === 0 ? "unusual request" : (
     <>
       {"unusual request: "}
-      <Separated items={anomalies.map((each) => <Anomaly anomaly={each} />)} separator=", " />
+      <Separated items={anomalies} show={showAnomaly} />
     </>
   );
   if (rule === undefined || rule === BEHAVIOR_RULE) return <>{unusual}</>;
@@ -122,85 +130,81 @@ export function AllFacts({ approval, asked, now }: RequestFacts): JSX.Element {
   const groups = asked?.end_user_groups ?? undefined;
   const ttlSeconds = asked?.ttl_seconds ?? 0;
   return (
-    <Facts
-      style="facts"
-      facts={[
-        ["Requester", <VisibleText text={caller} />],
-        [
-          "On behalf of",
-          end_user === undefined ? "not reported by a trusted broker" : <VisibleText text={end_user} />,
-        ],
-        [
-          "Groups (reported by the broker)",
-          groups !== undefined && (groups.length === 0 ? "none" : <Names names={groups} />),
-        ],
-        [asked?.target_type === "k8s" ? "Cluster" : "Host", <VisibleText text={host} />],
-        ["Elevation", <Elevation {...approval} />],
-        ["Kind", asked !== undefined && <Kind {...asked} />],
-        ["Requested lifetime", ttlSeconds > 0 && formatSpan(ttlSeconds * 1000)],
-        ["Certificate lifetime", life_seconds !== undefined && describeSpan(life_seconds)],
-        ["Matched rule", rule !== undefined && <Rule rule={rule} />],
-        [
-          "Anomalies",
-          anomalies.length > 0 && <List items={anomalies.map((each) => <Anomaly anomaly={each} />)} />,
-        ],
-        [
-          "Requested",
-          <>
-            <Age since={created} now={now} />
-            {` ago, on ${formatUtc(created)}`}
-          </>,
-        ],
-        [
-          "Request ID",
-          <code>
-            <VisibleText text={id} />
-          </code>,
-        ],
-        [
-          "Decided together with",
-          joined.length > 0 && (
-            <List
-              items={joined.map((each) => (
-                <code>
-                  <VisibleText text={each} />
-                </code>
-              ))}
-            />
-          ),
-        ],
-      ]}
-    />
-  );
-}
-
-/** Facts without a value are left out. */
-function Facts({ style, facts }: {
-  readonly style: string;
-  readonly facts: readonly (readonly [name: string, value: ComponentChild])[];
-}): JSX.Element {
-  return (
-    <dl class={style}>
-      {facts.map(([name, value]) =>
-        value !== undefined && value !== false && (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        )
+    <dl class="facts">
+      <Fact name="Requester">
+        <VisibleText text={caller} />
+      </Fact>
+      <Fact name="On behalf of">
+        {end_user === undefined ? "not reported by a trusted broker" : <VisibleText text={end_user} />}
+      </Fact>
+      {groups !== undefined && (
+        <Fact name="Groups (reported by the broker)">
+          {groups.length === 0 ? "none" : <Separated items={groups} />}
+        </Fact>
+      )}
+      <Fact name={asked?.target_type === "k8s" ? "Cluster" : "Host"}>
+        <VisibleText text={host} />
+      </Fact>
+      <Fact name="Elevation">
+        <Elevation {...approval} />
+      </Fact>
+      {asked !== undefined && (
+        <Fact name="Kind">
+          <Kind {...asked} />
+        </Fact>
+      )}
+      {ttlSeconds > 0 && <Fact name="Requested lifetime">{formatSpan(ttlSeconds * 1000)}</Fact>}
+      {life_seconds !== undefined && <Fact name="Certificate lifetime">{describeSpan(life_seconds)}</Fact>}
+      {rule !== undefined && (
+        <Fact name="Matched rule">
+          <Rule rule={rule} />
+        </Fact>
+      )}
+      {anomalies.length > 0 && (
+        <Fact name="Anomalies">
+          <List items={anomalies} show={showAnomaly} />
+        </Fact>
+      )}
+      <Fact name="Requested">
+        <Age since={created} now={now} />
+        {` ago, on ${formatUtc(created)}`}
+      </Fact>
+      <Fact name="Request ID">
+        <code>
+          <VisibleText text={id} />
+        </code>
+      </Fact>
+      {joined.length > 0 && (
+        <Fact name="Decided together with">
+          <List items={joined} show={showCode} />
+        </Fact>
       )}
     </dl>
   );
 }
 
-function List({ items }: { readonly items: readonly ComponentChild[] }): JSX.Element {
-  return <ul>{items.map((item, index) => <li key={index}>{item}</li>)}</ul>;
+interface Items {
+  readonly items: readonly string[];
+  readonly show?: (item: string) => JSX.Element;
 }
 
-function Separated(
-  { items, separator }: { readonly items: readonly ComponentChild[]; readonly separator: string },
-): JSX.Element {
-  return <>{items.map((item, index) => <Fragment key={index}>{index > 0 && separator}{item}</Fragment>)}</>;
+const showItem = (text: string) => <VisibleText text={text} />;
+const showCode = (text: string) => (
+  <code>
+    <VisibleText text={text} />
+  </code>
+);
+
+function List({ items, show = showItem }: Items): JSX.Element {
+  return <ul>{items.map((item, index) => <li key={index}>{show(item)}</li>)}</ul>;
+}
+
+function Separated({ items, show = showItem, separator = ", " }: Items & { readonly separator?: string }) {
+  return (
+    <>
+      {items.map((item, index) => <Fragment key={index}>{index > 0 && separator}{show(item)}</Fragment>)}
+    </>
+  );
 }
 
 function Kind({ role, purpose, session_mode, pty, file_transfer }: StoredRequest): JSX.Element {
@@ -225,7 +229,7 @@ const ANOMALIES: Readonly<Record<string, string>> = {
   "new-command": "first request to run ",
 };
 
-function Anomaly({ anomaly }: { readonly anomaly: string }): JSX.Element {
+function showAnomaly(anomaly: string): JSX.Element {
   const end = anomaly.indexOf(":");
   const kind = anomaly.slice(0, end);
   if (!Object.hasOwn(ANOMALIES, kind)) return <VisibleText text={anomaly} />;
@@ -303,7 +307,7 @@ export function Content({ content_sha256, content_bytes = 0, content_head }: App
 
 /** The lines of a file. Indentation is usual and is not marked. */
 function Lines({ text, maxIndent }: { readonly text: string; readonly maxIndent: number }): JSX.Element {
-  const lines = text.split("\n").map((line) => {
+  const showLine = (line: string) => {
     const indent = /^[ \t]*/.exec(line)?.[0].slice(0, maxIndent) ?? "";
     return (
       <>
@@ -311,9 +315,11 @@ function Lines({ text, maxIndent }: { readonly text: string; readonly maxIndent:
         <VisibleText text={line.slice(indent.length)} />
       </>
     );
-  });
-  return <Separated items={lines} separator={"\n"} />;
+  };
+  return <Separated items={text.split("\n")} show={showLine} separator={LINE_END} />;
 }
+
+const LINE_END = "\n";
 
 function Length({ command }: { readonly command: string }): JSX.Element {
   const lines = command.split("\n").length;
@@ -361,14 +367,7 @@ export function Manifest(
       {k8s_force_fields.length > 0 && (
         <p class="warning">
           {"Takes over these fields of other managers: "}
-          <Separated
-            items={k8s_force_fields.map((field) => (
-              <code>
-                <VisibleText text={field} />
-              </code>
-            ))}
-            separator=", "
-          />
+          <Separated items={k8s_force_fields} show={showCode} />
         </p>
       )}
       <details open={k8s_diff?.kind !== "changed" && k8s_diff?.kind !== "unchanged"}>

@@ -14,6 +14,6 @@ export function styleSheet(): string {
 
 export { Chart, type ChartSeries } from "./chart.tsx";
 export { Icon, type IconName } from "./icons.tsx";
-export { Badge, Card, Code, Empty, Problem, Table, type Tone } from "./parts.tsx";
+export { Badge, Card, Code, type Column, Empty, Problem, Table, type Tone } from "./parts.tsx";
 export { COLORS } from "./tokens.ts";
 export { findSuspiciousCharacters, segmentText, VisibleText } from "./visible_text.tsx";

@@ -66,44 +66,45 @@ export function Code({ children }: { readonly children: ComponentChildren }): JS
   return <pre class="code" tabIndex={0}><code>{children}</code></pre>;
 }
 
+/** A column of a table. */
+export interface Column<Row> {
+  readonly name: string;
+  /** True if only screen readers need the name. */
+  readonly isNameHidden?: boolean;
+  readonly show: (row: Row) => ComponentChildren;
+}
+
 /**
  * A table. On a narrow screen each row is a card, and each cell but the first has the name of its column. Roles are
  * explicit, because browsers drop the semantics of tables that are laid out as blocks.
  */
-export function Table(
-  { id, caption, columns, rows }: {
-    /** The ID of the heading. */
-    readonly id: string;
-    readonly caption: ComponentChildren;
-    /** A name in parentheses is for screen readers only. */
-    readonly columns: readonly string[];
-    readonly rows: readonly { readonly key: string; readonly cells: readonly ComponentChildren[] }[];
-  },
-): JSX.Element {
-  const isHidden = (name: string) => name.startsWith("(");
-  const nameOf = (name: string) => isHidden(name) ? name.slice(1, -1) : name;
+export function Table<Row>({ id, caption, columns, rows, keyOf }: {
+  /** The ID of the heading. */
+  readonly id: string;
+  readonly caption: ComponentChildren;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row) => string;
+}): JSX.Element {
   return (
     <div class="table">
       <h2 id={id}>{caption}</h2>
       <table role="table" aria-labelledby={id}>
         <thead role="rowgroup">
           <tr role="row">
-            {columns.map((name) => (
-              <th role="columnheader" scope="col">
-                {isHidden(name) ? <span class="unseen">{nameOf(name)}</span> : name}
+            {columns.map(({ name, isNameHidden = false }) => (
+              <th role="columnheader" scope="col" key={name}>
+                {isNameHidden ? <span class="unseen">{name}</span> : name}
               </th>
             ))}
           </tr>
         </thead>
         <tbody role="rowgroup">
-          {rows.map(({ key, cells }) => (
-            <tr role="row" key={key}>
-              {cells.map((cell, index) => (
-                <td
-                  role="cell"
-                  data-label={index === 0 || isHidden(columns[index] ?? "(") ? undefined : columns[index]}
-                >
-                  {cell}
+          {rows.map((row) => (
+            <tr role="row" key={keyOf(row)}>
+              {columns.map(({ name, isNameHidden = false, show }, index) => (
+                <td role="cell" key={name} data-label={index === 0 || isNameHidden ? undefined : name}>
+                  {show(row)}
                 </td>
               ))}
             </tr>

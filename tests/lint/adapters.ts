@@ -60,7 +60,7 @@ const AMBIENT: readonly string[] = [
 ];
 
 /** Scripts for browsers. */
-const PAGES = ["debate/web/page/", "control_plane/pages/browser/"];
+export const PAGES = ["debate/web/page/", "control_plane/pages/browser/"];
 
 /** Files that may set timers, in addition to tests. */
 const TIMING = ["shared/clock.ts", ...PAGES];

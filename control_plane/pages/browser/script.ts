@@ -2,6 +2,7 @@
  * Updates times and changed contents, and sends decisions as JSON. It replaces contents only after a change, so that
  * focus, selection and input survive. It shows only text, or pages that the server has escaped.
  */
+import { errorText } from "@gateway/shared/errors";
 import { formatSpan } from "@gateway/shared/text";
 
 const main = byId("main");
@@ -14,10 +15,6 @@ function byId(id: string): HTMLElement {
   const element = document.getElementById(id);
   if (element === null) throw new Error(`the page has no ${id}`);
   return element;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function tick(): void {
@@ -61,7 +58,7 @@ async function refreshOrSay(): Promise<void> {
   try {
     await refresh();
   } catch (error) {
-    sync.textContent = `Out of date: the control plane did not answer (${messageOf(error)}). Retrying.`;
+    sync.textContent = `Out of date: the control plane did not answer (${errorText(error)}). Retrying.`;
     sync.className = "stale";
   }
 }
@@ -88,8 +85,8 @@ function bodyOf(form: HTMLFormElement, decision: string) {
   const ttl = text("ttl") === "other" ? Number(text("amount")) * Number(text("unit")) : Number(text("ttl"));
   const comment = text("comment").trim();
   const said = { shown_ids: fields.getAll("shown"), ...comment !== "" && { comment } };
-  if (decision === "learn") return { approve: true, learn: true, ttl_seconds: ttl, ...said };
-  return { approve: decision === "approve", learn: false, ttl_seconds: 0, ...said };
+  const learning = decision === "learn" && { learn: true, ttl_seconds: ttl };
+  return { approve: decision !== "deny", ...learning, ...said };
 }
 
 const encoder = new TextEncoder();
@@ -107,7 +104,7 @@ async function sign(form: HTMLFormElement, body: ReturnType<typeof bodyOf>): Pro
     decision: "approve",
     expires_at: Math.min(Number(expires), Math.floor(Date.now() / 1000) + Number(longest)),
     installation,
-    learn_ttl_seconds: body.ttl_seconds,
+    learn_ttl_seconds: body.ttl_seconds ?? 0,
     nonce: crypto.getRandomValues(new Uint8Array(16)).toHex(),
     request,
     uses: 1,
@@ -162,7 +159,7 @@ async function decide(form: HTMLFormElement, path: string, decision: string): Pr
   try {
     body = await sign(form, bodyOf(form, decision));
   } catch (error) {
-    return `Nothing was signed: ${messageOf(error)}. The request is still pending.`;
+    return `Nothing was signed: ${errorText(error)}. The request is still pending.`;
   }
   let response: Response;
   try {
@@ -188,7 +185,7 @@ document.addEventListener("submit", async (event) => {
   if (passkey !== undefined) {
     event.preventDefault();
     return await createPasskey(approver)
-      .catch((error) => complain(`No passkey was created: ${messageOf(error)}.`));
+      .catch((error) => complain(`No passkey was created: ${errorText(error)}.`));
   }
   if (api === undefined || !["approve", "learn", "deny"].includes(submitter.value)) return;
   event.preventDefault();
