@@ -22,7 +22,8 @@ export function Answer({ run }: { readonly run: FollowedRun }): JSX.Element {
   const { tone, title } = verdictOf(summary, status);
   const lead = leadOf(summary);
   const cause = causeOf(summary);
-  const isSure = decision?.grounding?.outcome === "cause";
+  // The evidence of an imported run was not checked here.
+  const isSure = decision?.grounding?.outcome === "cause" && !imported;
   const isFailed = status === "error" || status === "interrupted";
   return (
     <section id="answer" class={`card answer ${tone}`} aria-labelledby="answer-title" tabIndex={-1}>
@@ -193,7 +194,8 @@ function Step({ text, label, hedged }: {
 }): JSX.Element {
   const plain = text.replace(/^(?:Unproved|Sin probar): /, "");
   const isMarked = plain !== text;
-  const code = [...plain.matchAll(/`([^`]+)`/g)].map(([, each]) => each ?? "");
+  const commands = [...plain.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code)
+    .filter((code) => code.includes(" "));
   return (
     <div>
       <dt class={isMarked ? "warn" : ""}>{isMarked ? hedged : label}</dt>
@@ -202,7 +204,7 @@ function Step({ text, label, hedged }: {
           <span>{coded(plain)}</span>
           <CopyButton text={text} />
         </p>
-        {code.map((each) => <CodeBlock key={each} text={each} />)}
+        {commands.map((each) => <CodeBlock key={each} text={each} />)}
       </dd>
     </div>
   );

@@ -48,7 +48,7 @@ export function CommentForm({ runId, since, seconds, hypotheses }: {
           <ul>{offered.map((each) => <Steered key={each.id} hypothesis={each} />)}</ul>
           <label>
             {t("Hypotheses to add")}
-            <span class="note">{t("One per line. They need evidence as all others.")}</span>
+            <span class="note">{t("One per line. They need evidence like any other.")}</span>
             <textarea name="added" rows={2} />
           </label>
         </details>
