@@ -30,8 +30,8 @@ browserTest("the page of a run shows the answer first, in every state, width and
         await poll(async () => await page.locator("#run-sure").innerText() !== "", {
           what: "the bar's verdict",
         });
-        const [status, sure, plain] = await Promise.all(["#run-status", "#run-sure", "body"].map(colorOf));
-        assert.deepEqual([status === plain, sure === plain], [true, name === "unsure"], `${what}: ${sure}`);
+        const [sure, plain] = await Promise.all(["#run-sure", "body"].map(colorOf));
+        assert.equal(sure === plain, name === "unsure", `${what}: ${sure}`);
         const sizeOf = (selector: string) =>
           page.evaluate<number>(
             `parseFloat(getComputedStyle(document.querySelector("${selector}")).fontSize)`,
@@ -45,7 +45,14 @@ browserTest("the page of a run shows the answer first, in every state, width and
           /^Decide on run_local_command: [1-5]:\d\d left$/,
         );
         assert.match(await page.title(), /^Waiting for you: /);
-        assert.ok(await page.getByRole("button", { name: "Approve" }).isVisible());
+        assert.ok(await page.getByRole("button", { name: "Approve once" }).isVisible());
+        const request = (await page.locator("#waiting").innerText()).replace(/\s+/g, " ");
+        assert.match(
+          request,
+          /Skeptical Reviewer wants to run a command run_local_command \$ cat \S+traffic\.csv/,
+        );
+        assert.match(request, /The agent wrote before this call: H-3 can be tested immediately/);
+        assert.match(request, /Approve once [1-5]:\d\d left Reject Allow for this run/);
       }
       if (name === "paused") await page.getByText("Pin, drop or add hypotheses").click();
       assert.deepEqual(await violationsOf(page), [], what);

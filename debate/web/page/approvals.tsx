@@ -29,7 +29,7 @@ export function Approvals({ runId, calls, seconds }: {
   useEffect(() => {
     // The focus of a decided request goes to a heading, because a button of another request could be pressed by mistake.
     if (document.activeElement === document.body) {
-      document.querySelector<HTMLElement>("#asked .card h2, h1")?.focus({ preventScroll: true });
+      document.querySelector<HTMLElement>("#waiting .card h2, h1")?.focus({ preventScroll: true });
     }
     const timer = setTimeout(setSettled, SETTLED_MS, ids);
     return () => clearTimeout(timer);
@@ -45,7 +45,7 @@ export function Approvals({ runId, calls, seconds }: {
           })}
       </p>
       {calls.length > 0 && (
-        <section id="asked" aria-labelledby="asked-title">
+        <section id="waiting" class="waiting" aria-labelledby="asked-title" tabIndex={-1}>
           <h2 id="asked-title" class="unseen">{t("Waiting for your approval")}</h2>
           {calls.map((call) => (
             <Approval

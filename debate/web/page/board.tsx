@@ -13,8 +13,8 @@ export function Board({ summary }: { readonly summary: Summary }): JSX.Element |
   if (summary.hypotheses.length === 0) return null;
   const lead = leadOf(summary);
   return (
-    <Card id="board-title" title={t("Hypotheses")}>
-      <ul id="board" tabIndex={-1} aria-labelledby="board-title">
+    <Card id="hypotheses" title={t("Hypotheses")}>
+      <ul class="board">
         {ranked(summary).map((each) => (
           <HypothesisRow key={each.id} hypothesis={each} summary={summary} leads={each === lead} />
         ))}

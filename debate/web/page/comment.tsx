@@ -32,7 +32,7 @@ export function CommentForm({ runId, since, seconds, hypotheses }: {
   };
   return (
     <Card
-      id="comment-title"
+      id="waiting"
       tone="warn"
       title={t("The debate waits for you")}
       actions={left !== undefined &&

@@ -113,10 +113,10 @@ function Parts({ run, title, onRename }: {
       {useMemo(
         () => (
           <Part>
-            <Conversation events={events} live={live} isOver={isOver} />
+            <Conversation events={events} live={live} isOver={isOver} models={record.models ?? undefined} />
           </Part>
         ),
-        [events, live, isOver],
+        [events, live, isOver, record],
       )}
     </Shown.Provider>
   );

@@ -92,7 +92,7 @@ function waitOf({ summary, settings, isOver }: FollowedRun, needsLogin: boolean)
 }
 
 const PLACES: Readonly<Record<"approval" | "comment", string>> = {
-  approval: "#asked .card h2",
+  approval: "#waiting .card h2",
   comment: "#comment-form textarea",
 };
 
