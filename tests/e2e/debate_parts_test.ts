@@ -53,6 +53,13 @@ browserTest(
               .join("")
           }`,
         }));
+      // A click on a button that appears this moment was meant for something else.
+      await page.addInitScript(`new MutationObserver((_, observer) => {
+        const button = document.querySelector("button.approve");
+        if (button === null) return;
+        observer.disconnect();
+        button.click();
+      }).observe(document, { childList: true, subtree: true });`);
       await page.goto(`/#/runs/${RUN}`);
       await page.locator("#run-asked").getByText("Decide on run_local_command").waitFor();
       const card = page.locator("#waiting .card");
@@ -69,6 +76,7 @@ browserTest(
         what: "the buttons to be ready",
       });
       const text = card.getByRole("textbox");
+      await text.press("Enter");
       await text.fill("[1]");
       await card.getByText("The arguments are not a JSON object").waitFor();
       assert.deepEqual(await mayDo(), [false, false, false]);

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Card, VisibleText } from "@gateway/shared/ui";
 import { ODD } from "@gateway/shared/text";
 import type { ToolArgs } from "../../engine/events.ts";
@@ -10,6 +10,7 @@ import { formatClock } from "./format.ts";
 import { t } from "./language.ts";
 import { useNow } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
+import { Part } from "./part.tsx";
 import { type PendingCall, timeLeft } from "./summary.ts";
 
 /** A click this soon after a request appears or moves was meant for something else. */
@@ -26,11 +27,13 @@ export function Approvals({ runId, calls, seconds }: {
   const ids = calls.map(({ call_id }) => call_id).join(" ");
   const newest = calls.at(-1);
   const [settled, setSettled] = useState("");
+  const before = useRef(0);
   useEffect(() => {
     // The focus of a decided request goes to a heading, because a button of another request could be pressed by mistake.
-    if (document.activeElement === document.body) {
+    if (calls.length < before.current && document.activeElement === document.body) {
       document.querySelector<HTMLElement>("#waiting .card h2, h1")?.focus({ preventScroll: true });
     }
+    before.current = calls.length;
     const timer = setTimeout(setSettled, SETTLED_MS, ids);
     return () => clearTimeout(timer);
   }, [ids]);
@@ -48,13 +51,9 @@ export function Approvals({ runId, calls, seconds }: {
         <section id="waiting" class="waiting" aria-labelledby="asked-title" tabIndex={-1}>
           <h2 id="asked-title" class="unseen">{t("Waiting for your approval")}</h2>
           {calls.map((call) => (
-            <Approval
-              key={call.call_id}
-              runId={runId}
-              call={call}
-              seconds={seconds}
-              isSettled={settled === ids}
-            />
+            <Part key={call.call_id}>
+              <Approval runId={runId} call={call} seconds={seconds} isSettled={settled === ids} />
+            </Part>
           ))}
         </section>
       )}

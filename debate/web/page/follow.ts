@@ -109,17 +109,24 @@ function follow(first: FollowedRun, setRun: SetRun, onEnd: () => void): () => vo
   let lastId = "0";
   let isOver = false;
   let isConnected = true;
+  /** The copy of the summary that the page shows. Pieces of text do not change it. */
+  let drawn = summary;
+  let hasNews = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
   const draw = () => {
     const isBehind = queue.length > 0 || isLater(String(stored.length), lastId);
-    const changed = { summary: { ...summary }, events, live, isOver, isBehind, isConnected };
+    const isTold = hasNews || summary.doing !== drawn.doing || summary.limited !== drawn.limited;
+    if (isTold) drawn = { ...summary };
+    hasNews = false;
+    const changed = { summary: drawn, events, live, isOver, isBehind, isConnected };
     setRun((shown) => ({ ...(shown ?? first), ...changed }));
   };
   const apply = (data: string, shown: TimedEvent[]) => {
     try {
       const event: TimedEvent = JSON.parse(data);
       if (!isEphemeral(event)) shown.push(event);
+      hasNews ||= event.type !== "agent_delta";
       isOver ||= event.type === "run_finished";
       live = streamed(live, event);
       tell(summary, event);
@@ -145,6 +152,7 @@ function follow(first: FollowedRun, setRun: SetRun, onEnd: () => void): () => vo
     isOver = true;
     live = undefined;
     endSummary(summary);
+    hasNews = true;
     draw();
     onEnd();
   };

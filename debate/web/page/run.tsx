@@ -28,11 +28,15 @@ export function RunPage({ runId }: { readonly runId: string }): JSX.Element {
   const [isRenamed, setRenamed] = useState(false);
   const title = run === undefined ? t("Run") : titleOfRun(run.record);
   useTitle(run, title);
+  const endRename = () => {
+    setRenamed(false);
+    requestAnimationFrame(() => document.querySelector("h1")?.focus());
+  };
   return (
     <>
       <div class="run-head">
         {isRenamed && run !== undefined
-          ? <Rename record={run.record} onDone={() => setRenamed(false)} reload={reload} />
+          ? <Rename record={run.record} onDone={endRename} reload={reload} />
           : (
             <h1 id="run-title" tabIndex={-1}>
               <VisibleText text={title} lines />
