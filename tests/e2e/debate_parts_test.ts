@@ -160,7 +160,7 @@ browserTest(
       const again = page.locator("#allowed").getByRole("button", { name: /^Revoke: / });
       await again.focus();
       await page.keyboard.press("Enter");
-      await page.locator("#conversation").getByText("is asked about again").waitFor();
+      await page.locator("#conversation").getByText("needs approval again").waitFor();
       await page.locator("#allowed").waitFor({ state: "hidden" });
 
       // Shortcuts work while a checkbox has the focus. Open evidence stays open when the answer changes.
