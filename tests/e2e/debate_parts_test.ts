@@ -191,11 +191,14 @@ browserTest(
       };
       await page.route(`**/api/runs/${RUN}`, (route) => route.fulfill({ json: failed }));
       await page.goto(`/#/runs/${RUN}`);
-      await page.locator("#run-asked").getByText("Log in at provider B").focus();
+      await page.locator("#run-asked").getByText("Log in to assist").focus();
       await page.keyboard.press("Enter");
-      await page.getByRole("button", { name: "Log in to provider B" }).waitFor();
-      await poll(async () => await page.evaluate("document.activeElement?.id") === "login", {
-        what: "the button",
-      });
+      await page.getByRole("button", { name: "Log in to assist" }).waitFor();
+      await poll(
+        async () => await page.evaluate("document.activeElement?.textContent") === "Log in to assist",
+        {
+          what: "the button",
+        },
+      );
     }),
 );

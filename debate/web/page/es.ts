@@ -206,7 +206,7 @@ export const SPANISH = {
   "Approve with these arguments": "Aprobar con estos argumentos",
   "Allowed for this run": "Permitido en esta ejecución",
   "{tool} is asked about again.": "Se vuelve a preguntar por {tool}.",
-  "Log in at provider B": "Iniciar sesión en el proveedor B",
+  "Log in to {provider}": "Iniciar sesión en {provider}",
   "Undo the changes": "Deshacer los cambios",
   Status: "Estado",
   Confidence: "Confianza",

@@ -85,11 +85,14 @@ function waitOf({ summary, settings, isOver }: FollowedRun, needsLogin: boolean)
   return {
     kind: "login",
     key: "login",
-    text: t("Log in at provider B"),
+    text: t("Log in to {provider}", { provider: ASSIST }),
     since: undefined,
     seconds: undefined,
   };
 }
+
+/** The provider with a login. */
+const ASSIST = "assist";
 
 const PLACES: Readonly<Record<"approval" | "comment", string>> = {
   approval: "#waiting .card h2",
