@@ -29,7 +29,7 @@ export interface FollowedRun {
 /** Milliseconds between two drawings of a run in progress, and the longest time without a pause for the browser. */
 const DRAW_MS = 50;
 const BUSY_MS = 30;
-/** The number of events of a stored run between two pauses. */
+/** The number of events between two pauses. */
 const AT_A_TIME = 100;
 
 /** Loads a run and follows it until it ends. A stored run is shown answer first, then event by event. */
@@ -140,7 +140,8 @@ function follow(first: FollowedRun, setRun: SetRun, onEnd: () => void): () => vo
     const end = performance.now() + ms;
     const shown: TimedEvent[] = [];
     let count = 0;
-    while (count < queue.length && performance.now() < end) apply(queue[count++] ?? "", shown);
+    const most = ms === Infinity ? queue.length : Math.min(queue.length, AT_A_TIME);
+    while (count < most && performance.now() < end) apply(queue[count++] ?? "", shown);
     queue = queue.slice(count);
     if (shown.length > 0) events = [...events, ...shown];
     if (queue.length > 0 && !isOver) timer = setTimeout(drain, 0, BUSY_MS);
