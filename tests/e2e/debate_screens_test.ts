@@ -6,7 +6,7 @@ import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
 
 /** These elements must be visible without scrolling at every width. */
 const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
-const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .reason"];
+const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .because"];
 
 browserTest("the page of a run shows the answer first, in every state, width and theme", async () => {
   await lookAtScreens(async ({ name, path }, open) => {

@@ -24,7 +24,7 @@ export function About({ run: { record } }: { readonly run: FollowedRun }): JSX.E
     [t("Cost"), typeof usd === "number" ? dollarsOf(usd) : ""],
   ] as const;
   return (
-    <details class="fold" id="about">
+    <details class="more" id="about">
       <summary>{t("About this run")}</summary>
       <dl class="facts">
         {facts.filter(([, value]) => value !== "").map(([name, value]) => (
@@ -63,7 +63,7 @@ export function Resume({ run: { record, settings } }: { readonly run: FollowedRu
   const [isBusy, attempt] = useAction();
   const isOptional = record.status === "error" || record.status === "interrupted";
   return (
-    <details class="fold">
+    <details class="more">
       <summary>{t("Continue with new evidence")}</summary>
       <form
         id="resume-form"

@@ -117,7 +117,7 @@ function Certainty({ decision, isSure, imported }: {
         </Badge>
       </p>
       <Meter confidence={confidence} cap={cap} />
-      <p class="reason">{reasonOf(decision)}</p>
+      <p class="because">{reasonOf(decision)}</p>
     </>
   );
 }

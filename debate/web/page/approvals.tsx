@@ -110,7 +110,7 @@ function Approval({ runId, call, seconds, isSettled }: {
         <VisibleText text={shown} />
       </CodeBlock>
       {reason !== undefined && reason !== "" && (
-        <blockquote class="reason">
+        <blockquote class="said">
           <p class="note">{t("The agent wrote before this call:")}</p>
           <p>
             <VisibleText text={reason} limit={MAX_REASON} lines />
@@ -140,7 +140,7 @@ function Approval({ runId, call, seconds, isSettled }: {
           {t("Allow for this run")}
         </button>
       </div>
-      <details class="fold">
+      <details class="more">
         <summary>{t("Arguments")}</summary>
         <label>
           <span class="note">{t("JSON. You can approve the call with other arguments.")}</span>

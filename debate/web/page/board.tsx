@@ -41,7 +41,7 @@ function HypothesisRow({ hypothesis, summary: { shares, calls }, leads }: {
           {leads ? t("{state}, leads", { state: t(state) }) : t(state)}
         </Badge>
         {typeof probability === "number" && (
-          <span class="share">
+          <span class="odds">
             <Sparkline points={shares.get(id) ?? []} />
             <span class="count">{percent(probability)}</span>
           </span>
@@ -56,7 +56,7 @@ function HypothesisRow({ hypothesis, summary: { shares, calls }, leads }: {
           <VisibleText text={rejected_reason} lines />
         </p>
       )}
-      <details class="fold">
+      <details class="more">
         <summary>{t("Details")}</summary>
         <Section title={t("Evidence")} items={evidence} />
         <Section title={t("Reviews")} items={judged} />

@@ -43,7 +43,7 @@ export function CommentForm({ runId, since, seconds, hypotheses }: {
           {t("Comment")}
           <textarea name="comment" rows={3} maxLength={20_000} />
         </label>
-        <details id="steer" class="fold">
+        <details id="steer" class="more">
           <summary>{t("Pin, drop or add hypotheses")}</summary>
           <ul>{offered.map((each) => <Steered key={each.id} hypothesis={each} />)}</ul>
           <label>
