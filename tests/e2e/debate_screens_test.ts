@@ -2,11 +2,19 @@ import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
 import { poll } from "../stage/poll.ts";
 import { browserTest, violationsOf } from "./chromium.ts";
-import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
+import { drawn, lookAtScreens, type Screen, VIEWS } from "./debate_screens.ts";
 
-/** These elements must be visible without scrolling at every width. */
-const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
-const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .because"];
+const ANSWER = ["#answer .verdict", "#answer .cause"];
+const PROVED = [...ANSWER, "#answer .figure", "#answer .because"];
+/** These elements must be visible without scrolling at every width. A request to the operator is above the answer. */
+const IN_SIGHT: Readonly<Record<Screen["name"], readonly string[]>> = {
+  found: PROVED,
+  unsure: PROVED,
+  old: PROVED,
+  stopped: ANSWER,
+  waiting: ["#waiting .code", "#waiting .approve"],
+  paused: ["#comment-form textarea", "#comment-form .primary"],
+};
 
 browserTest("the page of a run shows the answer first, in every state, width and theme", async () => {
   await lookAtScreens(async ({ name, path }, open) => {
@@ -16,8 +24,7 @@ browserTest("the page of a run shows the answer first, in every state, width and
       const what = `${name}, ${width} pixels wide, ${colorScheme}`;
       const page = await open(path, { viewport: { width, height }, colorScheme });
       await drawn(page, name);
-      const selectors = ["found", "unsure", "old"].includes(name) ? IN_SIGHT_AT_THE_END : IN_SIGHT;
-      for (const selector of selectors) {
+      for (const selector of ["#run-status", ...IN_SIGHT[name]]) {
         await poll(async () => {
           const box = await page.locator(selector).first().boundingBox();
           return box !== null && box.y >= 0 && box.y + box.height <= height;
