@@ -94,7 +94,7 @@ export function Resume({ run: { record, settings } }: { readonly run: FollowedRu
           {t("Pause between rounds for my comments")}
         </label>
         <p class="actions">
-          <button class="primary" disabled={isBusy}>{t("Start a new run from here")}</button>
+          <button type="submit" class="primary" disabled={isBusy}>{t("Start a new run from here")}</button>
         </p>
       </form>
     </details>

@@ -92,7 +92,7 @@ function ContinueFromHere({ run: { record: { run_id } } }: { readonly run: Follo
     >
       <input type="hidden" name="new_evidence" value="" />
       <p class="actions">
-        <button class="primary" disabled={isBusy}>{t("Continue from here")}</button>
+        <button type="submit" class="primary" disabled={isBusy}>{t("Continue from here")}</button>
       </p>
     </form>
   );

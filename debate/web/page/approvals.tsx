@@ -15,6 +15,7 @@ import { type PendingCall, timeLeft } from "./summary.ts";
 
 /** A click this soon after a request appears or moves was meant for something else. */
 const SETTLED_MS = 500;
+const PROMPT = "$ ";
 const MAX_REASON = 600;
 
 /** The pending requests of a run. */
@@ -106,7 +107,7 @@ function Approval({ runId, call, seconds, isSettled }: {
       }
     >
       <CodeBlock text={shown}>
-        {isCommand && <span class="prompt" aria-hidden="true">{"$ "}</span>}
+        {isCommand && <span class="prompt" aria-hidden="true">{PROMPT}</span>}
         <VisibleText text={shown} />
       </CodeBlock>
       {reason !== undefined && reason !== "" && (

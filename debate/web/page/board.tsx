@@ -85,8 +85,8 @@ function History({ hypothesis: { proposer, round, transitions = [] } }: {
     <div class="history">
       <h3>{t("Proposed by {agent} in {since}", { agent: agentName(proposer), since })}</h3>
       <ul>
-        {transitions.map(({ round, from, to, agent, note }) => (
-          <li>
+        {transitions.map(({ round, from, to, agent, note }, index) => (
+          <li key={index}>
             {t("Round {round}, {agent}: ", { round, agent: agentName(agent) })}
             {`${from === null ? "" : `${t(from)} → `}${t(to)}. `}
             <VisibleText text={note} lines />

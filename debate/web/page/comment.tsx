@@ -53,8 +53,10 @@ export function CommentForm({ runId, since, seconds, hypotheses }: {
           </label>
         </details>
         <div class="actions">
-          <button class="primary" value="send" disabled={isBusy}>{t("Send and continue")}</button>
-          <button class="quiet" value="skip" formNoValidate disabled={isBusy}>
+          <button type="submit" class="primary" value="send" disabled={isBusy}>
+            {t("Send and continue")}
+          </button>
+          <button type="submit" class="quiet" value="skip" formNoValidate disabled={isBusy}>
             {t("Continue without a comment")}
           </button>
         </div>

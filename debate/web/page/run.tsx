@@ -208,7 +208,7 @@ function Rename({ record, onDone, reload }: {
         <input name="title" maxLength={200} autocomplete="off" defaultValue={record.title ?? ""} />
       </label>
       <div class="actions">
-        <button class="primary" disabled={isBusy}>{t("Save")}</button>
+        <button type="submit" class="primary" disabled={isBusy}>{t("Save")}</button>
         <button type="button" onClick={onDone}>{t("Cancel")}</button>
       </div>
     </form>

@@ -148,7 +148,7 @@ function LiveLine(
   ].filter((part) => part !== "");
   return (
     <span class="live-line">
-      <span class="count">{parts.length === 0 ? t("Starting …") : parts.join(" · ")}</span>
+      <span>{parts.length === 0 ? t("Starting …") : parts.join(" · ")}</span>
       {wait > 0 && (
         <Badge tone="warn" icon="clock">
           {t("Rate limited, retry {tries} in {time}", { tries: limited?.tries, time: formatClock(wait) })}
