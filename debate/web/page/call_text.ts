@@ -3,7 +3,7 @@ import { shellQuote } from "@gateway/shared/text";
 type Args = Readonly<Record<string, unknown>>;
 
 /** How a call looks: a command of a shell, or the name of a tool with its arguments. */
-export interface CallText {
+interface CallText {
   readonly isCommand: boolean;
   readonly text: string;
 }

@@ -15,7 +15,7 @@ export type PendingCall = ToolApprovalRequestEvent & {
   readonly reason?: string | undefined;
 };
 
-export interface Doing {
+interface Doing {
   readonly node: string;
   readonly tool?: string;
   readonly since: string | undefined;
