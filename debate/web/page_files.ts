@@ -1,6 +1,7 @@
 import { STYLE } from "@gateway/shared/ui";
 import { extname } from "node:path";
 // `deno task pages` creates this file from page/app.tsx.
+import answer from "./static/answer.css" with { type: "text" };
 import app from "./static/app.bundle.js" with { type: "text" };
 import conversation from "./static/conversation.css" with { type: "text" };
 import icon from "./static/icon.svg" with { type: "text" };
@@ -18,7 +19,7 @@ const TYPES: Readonly<Record<string, string>> = {
 const FILES = {
   "app.js": app,
   "icon.svg": icon,
-  "style.css": `${STYLE}${style}${run}${conversation}`,
+  "style.css": `${STYLE}${style}${run}${answer}${conversation}`,
   "theme.js": theme,
 };
 
