@@ -156,15 +156,18 @@ browserTest(
       assert.ok(box !== null && box.x + box.width <= 390, "both runs are in sight");
 
       await table.getByRole("link", { name: "Incident 60" }).click();
-      await page.getByText("About this run").click();
-      await page.locator("#title-form input").fill("The night of the carts");
       await page.getByRole("button", { name: "Rename" }).click();
+      assert.equal(await page.evaluate("document.activeElement?.name"), "title");
+      await page.getByRole("textbox", { name: "Title" }).fill("The night of the carts");
+      await page.keyboard.press("Enter");
       await page.getByRole("heading", { level: 1, name: "The night of the carts" }).waitFor();
       await check("a run");
       for (
-        const [link, name] of [["one HTML file", /\.html$/], ["JSON", /^run-[0-9a-f]{8}\.json$/]] as const
+        const [link, name] of [["HTML", /\.html$/], ["JSON", /^run-[0-9a-f]{8}\.json$/]] as const
       ) {
         const download = page.waitForEvent("download");
+        await page.getByRole("button", { name: "Share" }).click();
+        await check("the files of a run");
         await page.getByRole("link", { name: link }).click();
         assert.match((await download).suggestedFilename(), name);
       }

@@ -40,17 +40,17 @@ browserTest(
 
       // Approves every pending call and comments every pause until the run ends.
       const status = page.locator("#run-status");
-      const comments = page.locator("#thread .card", { hasText: "look at the carts" });
+      const comments = page.locator(".thread > li", { hasText: "look at the carts" });
       let [approved, commented] = [0, 0];
       await poll(async () => {
-        const approve = page.getByRole("button", { name: "Approve" }).first();
+        const approve = page.getByRole("button", { name: "Approve once" }).first();
         if (await approve.isVisible()) {
           // A decided call can disappear before the click. The next iteration queries the page again.
           await approve.click({ timeout: 5_000 }).then(() => approved += 1, () => {});
         }
         if (await page.locator("#comment-form").isVisible()) {
           await page.getByRole("textbox", { name: "Comment" }).fill("look at the carts");
-          const pick = page.locator("#steer-list select").first();
+          const pick = page.locator("#steer select").first();
           // The content of the form can appear later than the form.
           const isOpen = await page.locator("#steer").getAttribute("open") !== null;
           if (!isOpen) await page.getByText("Pin, drop or add hypotheses").click();
@@ -67,14 +67,16 @@ browserTest(
       assert.ok(approved > 0, "no tool was approved");
       assert.ok(commented > 0, "no comment was asked for");
       await page.getByRole("heading", { name: "Final result" }).waitFor();
-      await page.locator("#thread .card", { hasText: "the operator wants this examined further: " }).first()
+      await page.locator(".thread > li", { hasText: "the operator wants this examined further: " }).first()
         .waitFor();
-      assert.equal(await page.locator("#thread img").count(), 0);
+      assert.equal(await page.locator("main img").count(), 0);
 
       const download = page.waitForEvent("download");
-      await page.getByRole("link", { name: "Report" }).click();
+      await page.getByRole("button", { name: "Share" }).click();
+      await page.getByRole("link", { name: "Report as Markdown" }).click();
       assert.match((await download).suggestedFilename(), /^diagnosis-[0-9a-f]{8}\.md$/);
 
+      await page.getByText("Continue with new evidence").click();
       await page.getByLabel("New evidence").fill("the heap is full of carts");
       await page.locator("#resume-form").getByLabel("Ask me before").uncheck();
       await page.getByRole("button", { name: "Start a new run from here" }).click();

@@ -31,3 +31,9 @@ export function formatAge(text: string | null | undefined, now: number): string 
 export function percent(share: unknown): string {
   return typeof share === "number" ? `${Math.round(share * 100)}%` : t("unknown");
 }
+
+/** `4:07` */
+export function formatClock(ms: number): string {
+  const seconds = Math.ceil(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}

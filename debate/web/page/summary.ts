@@ -10,6 +10,17 @@ import { LANGUAGE, t } from "./language.ts";
 /** An event with its time, as sent and stored. */
 export type TimedEvent = RunEvent & { readonly timestamp?: string };
 
+export type PendingCall = ToolApprovalRequestEvent & {
+  readonly timestamp?: string;
+  readonly reason?: string | undefined;
+};
+
+interface Doing {
+  readonly node: string;
+  readonly tool?: string;
+  readonly since: string | undefined;
+}
+
 /** The state of a run after its events so far. */
 export interface Summary {
   round: number;
@@ -29,16 +40,20 @@ export interface Summary {
   >;
   decision: Decision | undefined;
   readonly calls: Map<string, ToolCallEvent>;
-  /** Pending calls by ID, with the time of their request. */
-  readonly approvals: Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>;
+  /** Pending calls by ID, with the time of their request and the text that the agent wrote with the call. */
+  readonly approvals: Map<string, PendingCall>;
   /** The calls that are approved for the whole run, by the ID of the first. */
   readonly allowed: Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>;
-  /** The last pause of a model because of a rate limit. */
-  limited: { readonly timestamp?: string; readonly seconds: number } | undefined;
+  /** The current pause of a model because of a rate limit. `tries` counts the pauses of this model call. */
+  limited:
+    | { readonly timestamp?: string | undefined; readonly seconds: number; readonly tries: number }
+    | undefined;
   /** The time of the request for a comment. */
   pausedAt: string | undefined;
-  /** The current action, with values for the text. */
-  doing: { readonly text: string; readonly values: Readonly<Record<string, string>> } | undefined;
+  /** The agent that speaks, and the tool that runs for it. */
+  doing: Doing | undefined;
+  /** The last text of each agent that it wrote together with tool calls in this turn. */
+  readonly reasons: Map<string, string>;
   tokens: number | undefined;
   problem: string;
   /** The run was imported and not checked here. */
@@ -61,6 +76,7 @@ export function beginSummary(imported = false): Summary {
     limited: undefined,
     pausedAt: undefined,
     doing: undefined,
+    reasons: new Map(),
     tokens: undefined,
     problem: "",
     imported,
@@ -79,13 +95,26 @@ export function tell(summary: Summary, event: TimedEvent): void {
       });
       break;
     case "agent_turn_started":
-      summary.doing = { text: "{role} is thinking", values: { role: event.agent_role } };
+      summary.reasons.delete(event.agent_node);
+      speak(summary, event.agent_node, event);
+      break;
+    case "agent_reasoning":
+      summary.reasons.set(event.agent_node, event.content);
+      summary.limited = undefined;
+      break;
+    case "agent_delta":
+      if (summary.doing?.node !== event.agent_node) speak(summary, event.agent_node, event);
+      summary.limited = undefined;
       break;
     case "agent_completed":
-      summary.doing = undefined;
+    case "agent_skipped":
+      summary.reasons.delete(event.node);
+      // The moderator sends no event when it begins.
+      if (event.node === "diagnostic_rebuttal_agent") speak(summary, "moderator_agent", event);
+      else Object.assign(summary, { doing: undefined, limited: undefined });
       break;
     case "tool_approval_request":
-      summary.approvals.set(event.call_id, event);
+      summary.approvals.set(event.call_id, { ...event, reason: summary.reasons.get(event.agent_node) });
       // The agent waits for the operator.
       summary.doing = undefined;
       break;
@@ -99,19 +128,29 @@ export function tell(summary: Summary, event: TimedEvent): void {
       summary.allowed.delete(event.call_id);
       break;
     case "tool_call_started":
-      summary.doing = { text: "{tool} is running", values: { tool: event.tool_name } };
+      speak(summary, event.agent_node, event, event.tool_name);
       break;
     case "tool_call":
       summary.calls.set(event.call_id, event);
+      speak(summary, event.agent_node, event);
       break;
     case "hypothesis_update":
       tellHypotheses(summary, event);
       break;
     case "moderator_decision":
-      Object.assign(summary, { decision: event.decision, round: event.round, doing: undefined });
+      Object.assign(summary, {
+        decision: event.decision,
+        round: event.round,
+        doing: undefined,
+        limited: undefined,
+      });
       break;
     case "model_waiting":
-      summary.limited = event;
+      summary.limited = {
+        timestamp: event.timestamp,
+        seconds: event.seconds,
+        tries: (summary.limited?.tries ?? 0) + 1,
+      };
       break;
     case "awaiting_user_input":
       summary.pausedAt = event.timestamp;
@@ -126,6 +165,10 @@ export function tell(summary: Summary, event: TimedEvent): void {
       endSummary(summary);
       break;
   }
+}
+
+function speak(summary: Summary, node: string, { timestamp: since }: TimedEvent, tool?: string): void {
+  summary.doing = { node, since, ...(tool !== undefined && { tool }) };
 }
 
 /** Removes the pending requests of a finished run. */
@@ -159,14 +202,14 @@ const STOPPED: typeof VERDICTS = {
 
 /** The verdict as a short text, with its color. */
 export function verdictOf(
-  { decision, problem, imported }: Pick<Summary, "decision" | "problem" | "imported">,
+  { decision, imported }: Pick<Summary, "decision" | "imported">,
   status: string | null | undefined,
 ): { readonly tone: Tone; readonly title: string } {
   if (imported) return { tone: "warn", title: "Imported; nothing in it was checked here" };
   const outcome = VERDICTS[decision?.grounding?.outcome ?? ""];
   if (outcome !== undefined) return { tone: outcome[0], title: outcome[1] };
   const stopped = STOPPED[status ?? ""];
-  if (stopped !== undefined) return { tone: stopped[0], title: problem === "" ? stopped[1] : problem };
+  if (stopped !== undefined) return { tone: stopped[0], title: stopped[1] };
   if (status === "running") {
     return { tone: "accent", title: decision === undefined ? "No cause yet" : "Undecided so far" };
   }
