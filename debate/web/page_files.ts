@@ -2,6 +2,7 @@ import { STYLE } from "@gateway/shared/ui";
 import { extname } from "node:path";
 // `deno task pages` creates this file from page/app.tsx.
 import app from "./static/app.bundle.js" with { type: "text" };
+import conversation from "./static/conversation.css" with { type: "text" };
 import icon from "./static/icon.svg" with { type: "text" };
 import page from "./static/index.html" with { type: "text" };
 import style from "./static/style.css" with { type: "text" };
@@ -13,7 +14,12 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-const FILES = { "app.js": app, "icon.svg": icon, "style.css": `${STYLE}${style}`, "theme.js": theme };
+const FILES = {
+  "app.js": app,
+  "icon.svg": icon,
+  "style.css": `${STYLE}${style}${conversation}`,
+  "theme.js": theme,
+};
 
 /** The files of the page by their paths. As text they are part of the program. */
 export const PAGE_FILES: ReadonlyMap<string, { readonly type: string; readonly text: string }> = new Map([
