@@ -120,13 +120,17 @@ function Running({ since }: { readonly since: string | undefined }): JSX.Element
 function CallDetails(
   { event, target }: { readonly event: CallEvent; readonly target: Target | undefined },
 ): JSX.Element {
-  const { tool_name, args } = event;
+  const { args } = event;
   const proposed = "proposed_args" in event ? event.proposed_args : undefined;
   return (
     <div class="stack">
       {event.type === "tool_call" && <Result event={event} target={target} />}
-      {proposed !== undefined && <Arguments title={t("Requested by the agent")} args={proposed} />}
-      <Arguments title={t("Arguments of {tool}", { tool: tool_name })} args={args} />
+      {proposed !== undefined && <Arguments title={t("Requested by the agent")} args={proposed} isOpen />}
+      <Arguments
+        title={t("Arguments")}
+        args={args}
+        isOpen={event.type !== "tool_call" || proposed !== undefined}
+      />
     </div>
   );
 }
@@ -155,13 +159,13 @@ function Result(
 }
 
 /** No character of the arguments may hide or reorder text, so that the operator sees what ran. */
-function Arguments({ title, args }: { readonly title: string; readonly args: ToolArgs }): JSX.Element {
+function Arguments(
+  { title, args, isOpen }: { readonly title: string; readonly args: ToolArgs; readonly isOpen: boolean },
+): JSX.Element {
   return (
-    <section>
-      <p class="note">
-        <VisibleText text={title} lines />
-      </p>
-      <CodeBlock text={JSON.stringify(args, null, 2)} />
-    </section>
+    <details open={isOpen}>
+      <summary>{title}</summary>
+      <CodeBlock text={JSON.stringify(args, null, 2) ?? ""} />
+    </details>
   );
 }

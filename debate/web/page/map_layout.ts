@@ -2,11 +2,11 @@ import type { Hypothesis } from "../../engine/graph/state.ts";
 
 /** The columns of the map, in SVG units: the incident, the hypotheses, and what speaks for or against them. */
 const COLUMNS = {
-  topic: { x: 4, width: 108, height: 44 },
-  hypothesis: { x: 168, width: 244, height: 76 },
-  leaf: { x: 468, width: 236, height: 48 },
+  topic: { x: 4, width: 84, height: 44 },
+  hypothesis: { x: 136, width: 244, height: 76 },
+  leaf: { x: 432, width: 236, height: 48 },
 } as const;
-export const WIDTH = 708;
+export const WIDTH = 672;
 const GAP = 10;
 const MARGIN = 6;
 /** The maximum number of drawn evidence lines and objections of one hypothesis. The cards show all. */
