@@ -359,7 +359,7 @@ function Legend(): JSX.Element {
   const entries = [
     ["hypothesis state-active leads", t("leading hypothesis")],
     ["hypothesis state-confirmed", t("confirmed")],
-    ["hypothesis state-active", t("open")],
+    ["hypothesis state-active", t("active")],
     ["hypothesis state-rejected", t("rejected")],
     ["evidence counts", t("evidence that counts")],
     ["evidence void", t("evidence that does not count")],

@@ -239,7 +239,7 @@ export function chartOf(
   const series = chart.series.slice(0, MAX_SERIES).flatMap((each: Partial<Series> | null): Series[] => {
     if (!Array.isArray(each?.points)) return [];
     const points = each.points.filter((point) =>
-      Array.isArray(point) && point.slice(0, 2).every(Number.isFinite)
+      Array.isArray(point) && Number.isFinite(point[0]) && Number.isFinite(point[1])
     );
     return points.length === 0 ? [] : [{ label: String(each.label), points }];
   });
