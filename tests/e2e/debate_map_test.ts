@@ -94,15 +94,20 @@ browserTest(
       viewport: { width: 390, height: 844 },
     }, async ({ page }) => {
       await page.goto(`/#/runs/${RUN_ID}`);
-      const group = page.locator("#thread > .tools");
-      await group.locator("> details > summary", {
-        hasText: /^3 tool calls for Primary Diagnosis: http_get \(1 failed\)$/,
-      }).waitFor();
-      assert.equal(await group.count(), 1);
-      assert.equal(await group.locator("li.card").count(), 3);
-      assert.equal(await page.locator("#thread > .card > details").count(), 1, "a single call is no group");
+      const conversation = page.getByRole("region", { name: "Conversation" });
+      const turn = conversation.locator("li.turn").first();
+      await turn.getByText("3 tool calls").waitFor();
+      await turn.getByText("1 failed").waitFor();
+      assert.equal(await turn.locator("li.call").count(), 3);
+      assert.match(
+        await turn.locator("li.call").nth(1).innerText(),
+        /#2\s+GET http:\/\/a\.example\/2\s+failed/,
+      );
+      const single = conversation.locator("li.turn").nth(1);
+      assert.equal(await single.locator("li.call").count(), 1);
+      assert.equal(await single.getByText("tool calls").count(), 0, "a single call is no group");
 
-      await page.locator("#thread .card", { hasText: "ls -l" }).getByRole("button", { name: "Copy" }).click();
+      await turn.locator(".copyable", { hasText: "ls -l" }).getByRole("button", { name: "Copy" }).click();
       await page.getByRole("button", { name: "Copied" }).waitFor();
       assert.equal(await page.evaluate("navigator.clipboard.readText()"), "ls -l");
 
@@ -111,27 +116,29 @@ browserTest(
       const nodes = map.locator("[data-key]");
       // The map is drawn after the toggle event, which arrives later.
       await nodes.first().waitFor();
-      assert.deepEqual(
-        await page.evaluate(
-          `[...document.querySelectorAll("#map [data-key]")].map((each) => each.getAttribute("aria-label"))`,
-        ),
-        [
-          "The incident",
-          "Hypothesis H-1, rejected",
-          "Evidence for H-1 that counts: http_get #1",
-          "Objection to H-1, rejected",
-          "Hypothesis H-2, active",
-        ],
-      );
+      const said = [
+        /^Incident$/,
+        /^Hypothesis:\s+H-1\s+rejected\s+70%\s+The cause H-1$/,
+        /^Evidence for H-1 that counts:\s+http_get #1\s+GET http:\/\/a\.example\/1$/,
+        /^Objection to H-1:\s+Skeptic: rejected\s+too <b>late<\/b>$/,
+        /^Hypothesis:\s+H-2\s+active\s+70%\s+The cause H-2$/,
+      ];
+      assert.equal(await nodes.count(), said.length);
+      for (const [index, text] of said.entries()) assert.match(await nodes.nth(index).innerText(), text);
       await nodes.first().focus();
       await page.keyboard.press("ArrowRight");
-      await map.getByText("too <b>late</b>").waitFor();
+      await map.locator(".map-details").getByText("too <b>late</b>").waitFor();
       await page.keyboard.press("ArrowRight");
+      await turn.getByText("3 tool calls").click();
       await map.getByRole("button", { name: "Show the tool call" }).click();
-      assert.ok(
-        await group.locator("> details").getAttribute("open") !== null,
-        "the group of the call is open",
-      );
+      const quote = turn.locator("mark");
+      await quote.waitFor();
+      assert.equal(await quote.textContent(), "200 OK since noon");
+      await poll(() => page.evaluate("document.activeElement.matches('.call summary')"), {
+        what: "the call to have the focus",
+      });
+      const box = await quote.boundingBox();
+      assert.ok(box !== null && box.y > 0 && box.y < 844, "the quote is in sight");
       await map.getByLabel("Show").selectOption("1");
       assert.equal(await map.locator(".node.dim").count(), 2, "what is of round 2 only");
       await map.getByLabel("Show").selectOption("");
@@ -150,7 +157,7 @@ browserTest(
 const CALL = { agent_node: "diagnostic_agent", agent_role: "Primary Diagnosis", call_id: "ab".repeat(6) };
 
 browserTest(
-  "a browser shows as boxes what hides in a call that waits for approval, and in its result",
+  "a browser shows hidden characters of a call and of its result, and a call without a result",
   () => {
     const call = {
       ...CALL,
@@ -182,19 +189,27 @@ browserTest(
     };
     return onDebatePage({ records: [record] }, async ({ page }) => {
       await page.goto(`/#/runs/${RUN_ID}`);
-      const cards = page.locator("#thread > .card");
-      await poll(async () => await cards.count() === 2, { what: "the call and its result" });
-      for (const card of await cards.all()) {
-        const text = await card.textContent() ?? "";
+      const calls = page.locator("#conversation li.call");
+      await poll(async () => await calls.count() === 2, { what: "both calls" });
+      await calls.nth(1).getByText("no recorded result").waitFor();
+      for (const call of await calls.all()) {
+        await call.locator("summary").first().click();
+        await call.locator("pre").last().waitFor({ state: "attached" });
+        const text = await call.textContent() ?? "";
         assert.doesNotMatch(text, /[\u202e\u200b\u3164\u2066]/);
-        assert.match(text, /"U\+202Etxt\.U\+200Bx",\s+"U\+3164"/);
+        assert.match(text, /"\\u\{202e\}txt\.\\u\{200b\}x",\s+"\\u\{3164\}"/);
       }
-      assert.deepEqual(await cards.first().locator(".odd").allTextContents(), [
-        "U+202E",
-        "U+200B",
-        "U+3164",
-        "U+2066",
-      ]);
+      assert.deepEqual(
+        await page.evaluate(
+          `[...document.querySelectorAll(".call:first-child pre .odd")].map(({ title }) => title)`,
+        ),
+        [
+          "U+2066 bidirectional control",
+          "U+202E RIGHT-TO-LEFT OVERRIDE",
+          "U+200B ZERO WIDTH SPACE",
+          "U+3164 invisible character",
+        ],
+      );
     });
   },
 );

@@ -29,6 +29,7 @@ export function Conversation(
     readonly models?: Models | undefined;
   },
 ): JSX.Element {
+  const text = useSlowly(live?.text);
   const thread = useMemo(beginThread, []);
   const drawn = useRef(new WeakMap<Row, VNode>());
   const end = useRef<HTMLDivElement>(null);
@@ -48,7 +49,7 @@ export function Conversation(
         <IsOver.Provider value={isOver}>
           <ol class="thread">
             {thread.rows.map((row, index) => {
-              if (isInTurn && row === last) return draw(row, index, models, live.text);
+              if (isInTurn && row === last) return draw(row, index, models, text);
               // A row that is the same element is not compared again.
               const element = drawn.current.get(row) ?? draw(row, index, models);
               drawn.current.set(row, element);
@@ -56,7 +57,7 @@ export function Conversation(
             })}
             {live !== undefined && !isInTurn && (
               <Speech key="live" node={nodeOf(live.role)} role={t(live.role)}>
-                <LiveText text={live.text} />
+                <LiveText text={text ?? ""} />
               </Speech>
             )}
           </ol>
@@ -134,6 +135,32 @@ function isAtEnd(end: HTMLElement | null): boolean {
   if (end === null || scrollY === 0) return false;
   const { bottom } = end.getBoundingClientRect();
   return bottom > 0 && bottom < innerHeight + NEAR;
+}
+
+/** Time between two layouts of streamed text, in milliseconds. */
+const LIVE_MS = 120;
+
+/** A growing text, updated at intervals. The layout of a long text is slow, so it is repeated less often. */
+function useSlowly(text: string | undefined): string | undefined {
+  const [shown, show] = useState(text);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const newest = useRef(text);
+  newest.current = text;
+  const tookMs = useRef(0);
+  const begun = performance.now();
+  useEffect(() => {
+    tookMs.current = performance.now() - begun;
+  }, [shown]);
+  useEffect(() => {
+    if (timer.current !== undefined || text === shown) return;
+    timer.current = setTimeout(() => {
+      timer.current = undefined;
+      show(newest.current);
+    }, Math.max(LIVE_MS, 8 * tookMs.current));
+  }, [text, shown]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  // A new turn does not show the text of the turn before.
+  return shown === undefined || text?.startsWith(shown) !== true ? text : shown;
 }
 
 /** The newest event for screen readers. Stored events are not announced. */

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
-import { findSuspiciousCharacters, Icon, VisibleText } from "@gateway/shared/ui";
+import { Icon, VisibleText } from "@gateway/shared/ui";
 import { callLine } from "./call_line.ts";
 import { agentName, evidenceItems, reviewItems } from "./evidence.tsx";
 import { percent } from "./format.ts";
@@ -167,9 +167,13 @@ function Marks(
                 data-key={key}
                 tabIndex={key === chosen ? 0 : -1}
                 aria-pressed={key === chosen}
-                aria-label={nameOf(node, calls)}
                 onClick={() => choose(key)}
               >
+                {node.kind !== "topic" && (
+                  <span class="unseen">
+                    <VisibleText text={`${meaningOf(node)}: `} lines />
+                  </span>
+                )}
                 <Label node={node} calls={calls} />
               </button>
             </foreignObject>
@@ -214,8 +218,7 @@ function Label({ node, calls }: { readonly node: MapNode; readonly calls: Summar
       return (
         <>
           <span class="node-head">
-            <HypothesisId id={id} />
-            <span>{t(state)}</span>
+            <HypothesisId id={id} /> <span>{t(state)}</span>{" "}
             {typeof probability === "number" && <b>{percent(probability)}</b>}
           </span>
           <span class="node-text">
@@ -243,7 +246,7 @@ function Label({ node, calls }: { readonly node: MapNode; readonly calls: Summar
       if (review === undefined) return <b>{t("Objection")}</b>;
       return (
         <>
-          <b class="node-line">{`${agentName(review.agent)}: ${t(review.verdict)}`}</b>
+          <b class="node-line">{`${agentName(review.agent)}: ${t(review.verdict)}`}</b>{" "}
           <span class="node-line">
             <VisibleText text={review.reason.slice(0, MAX_LABEL)} lines />
           </span>
@@ -260,30 +263,19 @@ function withoutClaim(text: string): string {
   return text.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
 }
 
-/** Names are attributes, which cannot mark hidden characters. Such a name is not used. */
-function plain(text: string): string {
-  return findSuspiciousCharacters(text).odd.length > 0 ? t("unknown") : text;
-}
-
-function nameOf(node: MapNode, calls: Summary["calls"]): string {
+/** The meaning of a mark, for the heading and for screen readers. */
+function meaningOf(node: MapNode): string {
   if (node.kind === "topic") return t("The incident");
-  const id = plain(node.hypothesis.id);
+  const { id } = node.hypothesis;
   switch (node.kind) {
     case "hypothesis":
-      return t("Hypothesis {id}, {state}", { id, state: t(node.hypothesis.state) });
-    case "evidence": {
-      const call = calls.get(node.callId);
-      const name = call === undefined
-        ? t("an earlier run")
-        : `${plain(call.tool_name)} #${call.number ?? "?"}`;
+      return t("Hypothesis");
+    case "evidence":
       return node.counts
-        ? t("Evidence for {id} that counts: {name}", { id, name })
-        : t("Evidence for {id} that does not count: {name}", { id, name });
-    }
-    case "objection": {
-      const verdict = t(node.hypothesis.reviews[node.review]?.verdict ?? "unknown");
-      return t("Objection to {id}, {verdict}", { id, verdict });
-    }
+        ? t("Evidence for {id} that counts", { id })
+        : t("Evidence for {id} that does not count", { id });
+    case "objection":
+      return t("Objection to {id}", { id });
     default:
       return node satisfies never;
   }
@@ -291,7 +283,12 @@ function nameOf(node: MapNode, calls: Summary["calls"]): string {
 
 function Details({ node, calls }: { readonly node: MapNode; readonly calls: Summary["calls"] }): JSX.Element {
   const { show } = useContext(Shown);
-  const heading = <h3>{nameOf(node, calls)}</h3>;
+  const heading = (
+    <h3>
+      <VisibleText text={meaningOf(node)} lines />{" "}
+      {node.kind === "hypothesis" && <HypothesisId id={node.hypothesis.id} />}
+    </h3>
+  );
   switch (node.kind) {
     case "topic":
       return (

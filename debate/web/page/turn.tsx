@@ -1,5 +1,4 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
 import { Badge, Icon, type Tone, VisibleText } from "@gateway/shared/ui";
 import type { Verdict } from "../../engine/graph/state.ts";
 import { type AgentPart, readAgentText } from "./agent_text.ts";
@@ -62,33 +61,9 @@ export function TurnCard(
   );
 }
 
-/** Time between two layouts of streamed text, in milliseconds. */
-const LIVE_MS = 120;
-
-/** Streamed text. The layout of a long text is slow, so it is repeated less often. */
+/** The text that an agent writes. */
 export function LiveText({ text }: { readonly text: string }): JSX.Element {
-  const [shown, show] = useState(text);
-  const newest = useRef(text);
-  newest.current = text;
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const tookMs = useRef(0);
-  const begun = performance.now();
-  useEffect(() => {
-    tookMs.current = performance.now() - begun;
-  }, [shown]);
-  useEffect(() => {
-    if (timer.current !== undefined || text === shown) return;
-    timer.current = setTimeout(() => {
-      timer.current = undefined;
-      show(newest.current);
-    }, Math.max(LIVE_MS, 8 * tookMs.current));
-  }, [text, shown]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  return (
-    <div class="live">
-      {shown === "" ? <p class="note thinking">{t("Thinking")}</p> : <AgentText text={shown} />}
-    </div>
-  );
+  return text === "" ? <p class="note thinking">{t("Thinking")}</p> : <AgentText text={text} />;
 }
 
 /** The text of an agent with its hypotheses and reviews as blocks. */

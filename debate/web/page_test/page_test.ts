@@ -224,7 +224,8 @@ Deno.test.each([
   { tool: "query_prometheus", args: { query: "sum(\n  up\n)" }, line: "PromQL: sum( up )" },
   { tool: "http_get", args: { url: { a: 1 } }, line: 'GET {"a":1}' },
   { tool: "other", args: { a: 1, b: [2], c: "x", d: 4 }, line: "other a=1 b=[2] c=x" },
-  { tool: "http_get", args: null, line: "GET " },
+  { tool: "run_local_command", args: { argv: ["ls"] }, line: 'run_local_command argv=["ls"]' },
+  { tool: "http_get", args: null, line: "http_get" },
 ])("callLine() describes $tool", ({ tool, args, line }) => {
   assert.equal(callLine(tool, args), line);
 });
