@@ -1,4 +1,4 @@
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren, JSX, RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon, VisibleText } from "@gateway/shared/ui";
 import { t } from "./language.ts";
@@ -10,21 +10,7 @@ const SHOWN_MS = 2000;
 export function CodeBlock(
   { text, children }: { readonly text: string; readonly children?: ComponentChildren },
 ): JSX.Element {
-  const { announce } = useNotices();
   const block = useRef<HTMLPreElement>(null);
-  const [said, say] = useState("");
-  useEffect(() => {
-    if (said === "") return;
-    const timer = setTimeout(say, SHOWN_MS, "");
-    return () => clearTimeout(timer);
-  }, [said]);
-  const copy = async () => {
-    const result = await copyOrSelect(text, block.current)
-      ? t("Copied")
-      : t("Selected: copy it with the keyboard");
-    say(result);
-    announce(result);
-  };
   return (
     <div class="copyable">
       <pre
@@ -32,11 +18,34 @@ export function CodeBlock(
         tabIndex={0}
         ref={block}
       ><code>{children ?? <VisibleText text={text} lines />}</code></pre>
-      <button type="button" class="quiet" onClick={copy}>
-        <Icon name={said === "" ? "copy" : "check"} />
-        <span class={said === "" ? "unseen" : ""}>{said === "" ? t("Copy") : said}</span>
-      </button>
+      <CopyButton text={text} shownIn={block} />
     </div>
+  );
+}
+
+/** A button that copies `text`, or selects the element that shows it if the browser does not allow that. */
+export function CopyButton(
+  { text, shownIn }: { readonly text: string; readonly shownIn?: RefObject<HTMLElement | null> },
+): JSX.Element {
+  const { announce } = useNotices();
+  const [said, say] = useState("");
+  useEffect(() => {
+    if (said === "") return;
+    const timer = setTimeout(say, SHOWN_MS, "");
+    return () => clearTimeout(timer);
+  }, [said]);
+  const copy = async (event: MouseEvent) => {
+    const button = event.currentTarget;
+    const place = shownIn?.current ?? (button instanceof HTMLElement ? button.parentElement : null);
+    const result = await copyOrSelect(text, place) ? t("Copied") : t("Selected: copy it with the keyboard");
+    say(result);
+    announce(result);
+  };
+  return (
+    <button type="button" class="quiet copy" onClick={copy}>
+      <Icon name={said === "" ? "copy" : "check"} />
+      <span class={said === "" ? "unseen" : ""}>{said === "" ? t("Copy") : said}</span>
+    </button>
   );
 }
 

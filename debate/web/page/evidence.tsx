@@ -91,11 +91,12 @@ export function reviewItems(
   calls: Calls,
 ): readonly JSX.Element[] {
   const { round, agent, verdict, reason, evidence } = review;
-  const accepts = verdict === "accepted";
   const words = t("{who}, round {round}, {verdict}", { who: agentName(agent), round, verdict: t(verdict) });
+  const weight = weightOf(review, proposer);
+  const tone = verdict === "accepted" ? "ok" : weight === "opinion" ? "" : "no";
   return [
-    <Line mark={accepts ? "+" : verdict === "rejected" ? "−" : "?"} tone={accepts ? "ok" : "no"} meaning="">
-      <b>{words + weightOf(review, proposer)}</b>
+    <Line mark={verdict === "accepted" ? "+" : verdict === "rejected" ? "−" : "?"} tone={tone} meaning="">
+      <b>{words + (weight === undefined ? "" : t(WEIGHTS[weight]))}</b>
       {reason !== "" && ": "}
       <VisibleText text={reason} lines />
     </Line>,
@@ -103,17 +104,21 @@ export function reviewItems(
   ];
 }
 
+const WEIGHTS = {
+  opinion: ", an opinion without a quoted result",
+  withdrawn: ", withdrawn by its proposer",
+  agreement: ", agreement without new evidence",
+} as const;
+
 /** As in the engine, a proposer withdraws its hypothesis without evidence. */
 function weightOf(
   { agent, verdict, evidence, new_evidence }: Review,
   proposer: Hypothesis["proposer"],
-): string {
-  if (verdict === "accepted") return new_evidence ? "" : t(", agreement without new evidence");
+): keyof typeof WEIGHTS | undefined {
+  if (verdict === "accepted") return new_evidence ? undefined : "agreement";
   const isOwn = agent === "diagnostic_rebuttal_agent" && proposer === "diagnostic_agent";
-  if (verdict === "rejected" && isOwn) return t(", withdrawn by its proposer");
-  return evidence.some(({ status }) => status === "grounded")
-    ? ""
-    : t(", an opinion without a quoted result");
+  if (verdict === "rejected" && isOwn) return "withdrawn";
+  return evidence.some(({ status }) => status === "grounded") ? undefined : "opinion";
 }
 
 function Line(
