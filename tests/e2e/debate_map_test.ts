@@ -139,9 +139,9 @@ browserTest(
       });
       const box = await quote.boundingBox();
       assert.ok(box !== null && box.y > 0 && box.y < 844, "the quote is in sight");
-      await map.getByLabel("Show").selectOption("1");
+      await map.getByLabel("Rounds").selectOption("1");
       assert.equal(await map.locator(".node.dim").count(), 2, "what is of round 2 only");
-      await map.getByLabel("Show").selectOption("");
+      await map.getByLabel("Rounds").selectOption("");
       await map.getByLabel("Moment").focus();
       await page.keyboard.press("Home");
       await map.getByText("Round 1, after Diagnosis").waitFor();
@@ -222,12 +222,14 @@ browserTest(
       await using browser = await TestBrowser.start();
       const killed = await DebateProcess.start(env);
       const page = await (await browser.plainSession(killed.url)).newPage();
-      const card = page.locator(".card", { hasText: "asks to use" });
+      const request = page.getByRole("region", { name: "Waiting for your approval" });
+      const call = page.locator("#conversation li.call", { hasText: "waits for you" });
       let runId: string;
       try {
         runId = await killed.run({ topic: "memory grows" });
         await page.goto(`/#/runs/${runId}`);
-        await card.getByRole("button", { name: "Approve" }).waitFor();
+        await request.getByRole("button", { name: "Approve once" }).waitFor();
+        await call.waitFor();
       } finally {
         await killed.stop("SIGKILL");
       }
@@ -237,8 +239,8 @@ browserTest(
       for (const reload of [() => Promise.resolve(), () => page.reload()]) {
         await reload();
         await poll(isEnded, { what: "the page to say that the run is over" });
-        await card.getByText("ended: the run is over, and no answer was recorded").waitFor();
-        assert.equal(await card.getByRole("button").count(), 0);
+        await page.locator("#conversation li.call", { hasText: "no recorded result" }).waitFor();
+        assert.equal(await call.count() + await request.count(), 0);
         assert.equal(await page.getByRole("button", { name: "Stop" }).isVisible(), false);
       }
     }),
@@ -251,18 +253,17 @@ browserTest(
       const { home, server, browser, page, problems } = scene;
       const runId = await server.run({ topic: "memory grows", require_approval: "true" });
       await page.goto(`/#/runs/${runId}`);
-      const card = page.locator("#asked-list .card").first();
-      await card.getByText("Change the arguments").click();
+      const card = page.locator("#waiting .card").first();
+      await card.getByText("Arguments", { exact: true }).click();
       await card.getByRole("textbox").fill("[1]");
-      await page.getByText("the arguments are not a JSON object").waitFor();
+      await page.getByText("The arguments are not a JSON object").waitFor();
       assert.deepEqual(await violationsOf(page), []);
       await card.getByRole("textbox").fill('{"command":"cat /etc/shadow"}');
       await card.getByRole("button", { name: "Approve with these arguments" }).click();
-      const called = page.locator("#thread li.card", { hasText: "arguments changed by the operator" })
-        .first();
-      await called.locator("summary").click();
-      await called.getByText("Asked for by the agent").waitFor();
-      assert.match(await called.innerText(), /\(failed, arguments changed by the operator/);
+      const called = page.locator("#conversation li.call", { hasText: "changed by the operator" }).first();
+      await called.locator("summary").first().click();
+      await called.getByText("Requested by the agent").waitFor();
+      assert.match(await called.innerText(), /\$ cat \/etc\/shadow\s+changed by the operator[^]*failed/);
       const { events } = await server.json(`/api/runs/${runId}`);
       const event = events.find(({ proposed_args }: { readonly proposed_args?: object }) =>
         proposed_args !== undefined
@@ -276,20 +277,40 @@ browserTest(
         ),
       );
 
-      await page.locator("h1:visible").first().focus();
+      await page.locator("h1").focus();
       await page.keyboard.press("?");
-      const help = page.getByRole("dialog");
-      await help.getByText("Go to what waits for me").waitFor();
+      const help = page.getByRole("dialog", { name: "Shortcuts" });
+      await help.getByText("Go to the pending request").waitFor();
       assert.deepEqual(await violationsOf(page), []);
+      await help.getByRole("checkbox").uncheck();
       await help.getByRole("button", { name: "Close" }).click();
       await page.keyboard.press("r");
+      assert.equal(new URL(page.url()).hash, `#/runs/${runId}`, "shortcuts are off");
+      await page.getByRole("button", { name: "Shortcuts" }).click();
+      await help.getByRole("checkbox").check();
+      await page.keyboard.press("Escape");
+      for (
+        const [key, id] of [["w", "waiting"], ["a", "answer"], ["h", "hypotheses"], ["c", "conversation"]]
+      ) {
+        await page.keyboard.press(key);
+        assert.equal(await page.evaluate("document.activeElement.id"), id);
+      }
+      await page.keyboard.press("m");
+      await page.locator("#map[open] [data-key]").first().waitFor();
+      await page.keyboard.press("j");
+      assert.equal(await page.evaluate("document.activeElement.matches('.thread > li')"), true);
+      await page.keyboard.press("r");
       await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+      await page.keyboard.press("/");
+      await poll(() => page.evaluate("document.activeElement.id === 'runs-search'"), { what: "the search" });
       await page.keyboard.press("n");
-      await page.getByLabel("Incident what is wrong").fill("n r ?");
-      await page.getByRole("heading", { level: 1, name: "New run" }).waitFor();
-      await page.locator("summary", { hasText: /^Models$/ }).click();
-      await page.locator("select.pick").first().selectOption("other");
-      await page.getByLabel("Diagnostic agent: id of the model").fill("replay/memory_leak");
+      assert.equal(await page.getByRole("searchbox").inputValue(), "n", "a key in a field is text");
+      await page.locator("h1").focus();
+      await page.keyboard.press("n");
+      await page.getByRole("heading", { level: 1, name: "What is wrong?" }).waitFor();
+      await page.locator("summary", { hasText: /^Options/ }).click();
+      await page.getByRole("combobox", { name: "Diagnostic agent", exact: true }).selectOption("other");
+      await page.getByLabel("Diagnostic agent: model ID").fill("replay/memory_leak");
       assert.deepEqual(await violationsOf(page), []);
 
       await page.goto("/#/templates");
@@ -326,7 +347,7 @@ browserTest(
       const pagina = await spanish.newPage();
       pagina.on("pageerror", (error) => problems.push(error.message));
       await pagina.goto("/");
-      await pagina.getByRole("heading", { level: 1, name: "Nueva ejecución" }).waitFor();
+      await pagina.getByRole("heading", { level: 1 }).waitFor();
       await pagina.getByRole("button", { name: "Iniciar el debate" }).waitFor();
       assert.deepEqual(await violationsOf(pagina), []);
       await pagina.goto(`/#/runs/${runId}`);

@@ -87,7 +87,7 @@ function Picture({ summary }: { readonly summary: Summary }): JSX.Element {
         </label>
         <span class="note map-when">{when}</span>
         <label class="inline">
-          <span>{t("Show")}</span>
+          <span>{t("Rounds")}</span>
           <select value={round} onChange={({ currentTarget }) => setRound(currentTarget.value)}>
             <option value="">{t("all rounds")}</option>
             {rounds.map((each) => (
