@@ -315,6 +315,7 @@ browserTest(
 
       await page.goto("/#/templates");
       const text = page.locator("#template-text");
+      await poll(async () => await text.inputValue() !== "", { what: "the first template" });
       await page.locator("#template-from").selectOption("errors/en");
       await poll(async () => (await text.inputValue()).includes("name: errors"), { what: "the template" });
       await page.getByRole("button", { name: "Check and preview" }).click();

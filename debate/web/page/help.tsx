@@ -1,5 +1,5 @@
 import { Fragment, type JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "./language.ts";
 import { readChoice, storeChoice } from "./stored.ts";
 
@@ -70,7 +70,8 @@ export function Help(): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [isOn, setOn] = useState(readChoice(KEY) !== "no");
   const open = () => dialog.current?.showModal();
-  useEffect(() => {
+  // The choice applies to the next key.
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       const { key, target, ctrlKey, metaKey, altKey } = event;
       const isWriting = target instanceof Element &&
