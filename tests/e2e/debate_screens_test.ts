@@ -64,12 +64,14 @@ browserTest("the page of a run shows the answer first, in every state, width and
 /** Evidence leads to the tool call that it cites, and the bar stays in view. */
 async function followEvidence(page: Page): Promise<void> {
   await page.locator("#answer").getByRole("button", { name: "http_get #2" }).click();
-  const call = page.locator("#thread .card", { hasText: "http_get #2" }).first();
-  assert.ok(await call.locator("details").getAttribute("open") !== null);
-  assert.match(await call.locator("pre").last().innerText(), /"entries": 15212/);
-  assert.deepEqual(await call.locator("pre").last().locator("mark").allInnerTexts(), [
+  const call = page.locator("#conversation li.call", { hasText: /^#2/ }).first();
+  const quote = call.locator("mark");
+  await quote.waitFor();
+  assert.match(await call.locator("pre").first().innerText(), /"entries": 15212/);
+  assert.deepEqual(await quote.allInnerTexts(), [
     'src/pricing/price_cache.ts priceCache", "entries": 15212, "mb": 1498',
   ]);
+  assert.deepEqual(await violationsOf(page), [], "the conversation");
   const box = await page.locator("#run-bar").boundingBox();
   assert.ok(box !== null && box.y >= -1 && box.y < 5, `the bar is at ${box?.y}`);
 }
