@@ -1,4 +1,4 @@
-import type { ComponentChildren, JSX } from "preact";
+import { type ComponentChildren, Fragment, type JSX } from "preact";
 import { useContext } from "preact/hooks";
 import { Icon, VisibleText } from "@gateway/shared/ui";
 import type { Evidence, EvidenceStatus, Hypothesis, Review } from "../../engine/graph/state.ts";
@@ -25,9 +25,13 @@ export function evidenceItems(
   isLinked = true,
 ): readonly JSX.Element[] {
   if (evidence.length === 0) {
-    return supporting_evidence.map((text) => <Line meaning={t("Not checked: ")}>{coded(text)}</Line>);
+    return supporting_evidence.map((text, index) => (
+      <Line key={index} meaning={t("Not checked: ")}>{coded(text)}</Line>
+    ));
   }
-  return evidence.map((line) => <EvidenceLine line={line} calls={calls} isLinked={isLinked} />);
+  return evidence.map((line, index) => (
+    <EvidenceLine key={index} line={line} calls={calls} isLinked={isLinked} />
+  ));
 }
 
 /** One line of evidence with links to the cited calls. */
@@ -43,10 +47,10 @@ function EvidenceLine(
   return (
     <Line mark={counts ? "check" : "close"} tone={counts ? "ok" : "no"} meaning={counts ? t("Counts: ") : ""}>
       {call_ids.map((id) => (
-        <>
+        <Fragment key={id}>
           <CallLink id={id} line={text} calls={calls} isLinked={isLinked} />
           {" "}
-        </>
+        </Fragment>
       ))}
       {coded(said)}
       {!counts && <span class="why">{t(" Does not count: {why}.", { why: t(WHY[status] ?? status) })}</span>}
@@ -91,16 +95,24 @@ export function reviewItems(
   calls: Calls,
 ): readonly JSX.Element[] {
   const { round, agent, verdict, reason, evidence } = review;
+  const key = `${round} ${agent} ${verdict}`;
   const words = t("{who}, round {round}, {verdict}", { who: agentName(agent), round, verdict: t(verdict) });
   const weight = weightOf(review, proposer);
   const tone = verdict === "accepted" ? "ok" : weight === "opinion" ? "" : "no";
   return [
-    <Line mark={verdict === "accepted" ? "+" : verdict === "rejected" ? "−" : "?"} tone={tone} meaning="">
+    <Line
+      key={key}
+      mark={verdict === "accepted" ? "+" : verdict === "rejected" ? "−" : "?"}
+      tone={tone}
+      meaning=""
+    >
       <b>{words + (weight === undefined ? "" : t(WEIGHTS[weight]))}</b>
       {reason !== "" && ": "}
       <VisibleText text={reason} lines />
     </Line>,
-    ...evidence.map((line) => <EvidenceLine line={line} calls={calls} isLinked />),
+    ...evidence.map((line, index) => (
+      <EvidenceLine key={`${key} ${index}`} line={line} calls={calls} isLinked />
+    )),
   ];
 }
 
@@ -146,7 +158,7 @@ function Line(
 /** A text with code between backticks. */
 export function coded(text: string): readonly JSX.Element[] {
   return text.split(/`([^`]+)`/).map((part, index) =>
-    index % 2 === 0 ? <VisibleText text={part} lines /> : (
+    index % 2 === 0 ? <VisibleText key={index} text={part} lines /> : (
       <code key={index}>
         <VisibleText text={part} lines />
       </code>
