@@ -34,7 +34,7 @@ export function CallList(
   if (calls.length === 1) return list;
   const failed = calls.filter((call) => call.type === "tool_call" && call.error).length;
   return (
-    <details class="tools" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details class="call-group" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         {t("{count} tool calls", { count: calls.length })}
         {failed > 0 && <Badge tone="bad">{t("{count} failed", { count: failed })}</Badge>}

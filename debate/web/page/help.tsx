@@ -44,7 +44,7 @@ const toggleCard = () => {
   if (details) details.open = !details.open;
 };
 const toggleCalls = () => {
-  const groups = [...document.querySelectorAll<HTMLDetailsElement>("details.tools")];
+  const groups = [...document.querySelectorAll<HTMLDetailsElement>("details.call-group")];
   const isOpen = groups.some((each) => !each.open);
   for (const each of groups) each.open = isOpen;
 };

@@ -20,13 +20,11 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
   return (
     <details
       id="map"
-      class="card"
+      class="more"
       open={isOpen}
       onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
     >
-      <summary>
-        <h2>{t("Map")}</h2>
-      </summary>
+      <summary>{t("Map")}</summary>
       {isOpen && <Picture summary={summary} />}
     </details>
   );
