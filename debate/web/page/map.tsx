@@ -195,9 +195,9 @@ function lookOf(node: MapNode): string {
     case "topic":
       return "topic";
     case "hypothesis":
-      return `hypothesis state-${node.hypothesis.state}`;
+      return `state-${node.hypothesis.state}`;
     case "evidence":
-      return node.counts ? "evidence counts" : "evidence void";
+      return node.counts ? "counts" : "void";
     case "objection":
       return "objection";
     default:
@@ -352,12 +352,12 @@ function Details({ node, calls }: { readonly node: MapNode; readonly calls: Summ
 
 function Legend(): JSX.Element {
   const entries = [
-    ["hypothesis state-active leads", t("leading hypothesis")],
-    ["hypothesis state-confirmed", t("confirmed")],
-    ["hypothesis state-active", t("active")],
-    ["hypothesis state-rejected", t("rejected")],
-    ["evidence counts", t("evidence that counts")],
-    ["evidence void", t("evidence that does not count")],
+    ["state-active leads", t("leading hypothesis")],
+    ["state-confirmed", t("confirmed")],
+    ["state-active", t("active")],
+    ["state-rejected", t("rejected")],
+    ["counts", t("evidence that counts")],
+    ["void", t("evidence that does not count")],
     ["objection", t("objection of a reviewer")],
   ] as const;
   return (
