@@ -4,6 +4,7 @@ import { extname } from "node:path";
 import app from "./static/app.bundle.js" with { type: "text" };
 import conversation from "./static/conversation.css" with { type: "text" };
 import icon from "./static/icon.svg" with { type: "text" };
+import map from "./static/map.css" with { type: "text" };
 import page from "./static/index.html" with { type: "text" };
 import style from "./static/style.css" with { type: "text" };
 import theme from "./static/theme.js" with { type: "text" };
@@ -17,7 +18,7 @@ const TYPES: Readonly<Record<string, string>> = {
 const FILES = {
   "app.js": app,
   "icon.svg": icon,
-  "style.css": `${STYLE}${style}${conversation}`,
+  "style.css": `${STYLE}${style}${conversation}${map}`,
   "theme.js": theme,
 };
 

@@ -10,7 +10,7 @@ import type { TimedEvent } from "./summary.ts";
 import { beginThread, extendThread, type Row } from "./thread.ts";
 import { LiveText, TurnCard } from "./turn.tsx";
 
-export interface Live {
+interface Live {
   readonly role: string;
   readonly text: string;
 }

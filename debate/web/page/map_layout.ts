@@ -39,7 +39,7 @@ export interface MapEdge {
   readonly kind: Hypothesis["state"] | "for" | "against" | "void";
   readonly rounds: readonly number[];
 }
-export interface MapLayout {
+interface MapLayout {
   readonly nodes: readonly MapNode[];
   readonly edges: readonly MapEdge[];
   readonly height: number;

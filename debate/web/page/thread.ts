@@ -6,7 +6,7 @@ type EventOf<Type extends TimedEvent["type"]> = Extract<TimedEvent, { type: Type
 /** The last event of a tool call. */
 export type CallEvent = EventOf<"tool_approval_request" | "tool_call_started" | "tool_call">;
 
-export type TurnPart =
+type TurnPart =
   | { readonly kind: "said"; readonly text: string }
   | { readonly kind: "calls"; readonly calls: readonly CallEvent[] }
   /** An event that interrupts the turn, such as a pause of the model. */
@@ -37,7 +37,7 @@ export type Row =
   | { readonly kind: "unknown"; readonly type: string };
 
 /** The rows of a conversation, extended by its new events. */
-export interface Thread {
+interface Thread {
   readonly rows: Row[];
   /** The finished calls by number. */
   readonly calls: Map<number, EventOf<"tool_call">>;

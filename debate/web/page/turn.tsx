@@ -67,7 +67,7 @@ export function LiveText({ text }: { readonly text: string }): JSX.Element {
 }
 
 /** The text of an agent with its hypotheses and reviews as blocks. */
-export function AgentText({ text }: { readonly text: string }): JSX.Element {
+function AgentText({ text }: { readonly text: string }): JSX.Element {
   return <>{readAgentText(text).map((part, index) => <Part key={index} part={part} />)}</>;
 }
 
