@@ -120,9 +120,10 @@ browserTest(
       const frames = [
         frame(1, { type: "tool_call_started", call_id: "1", ...CALL }),
         frame(2, { ...RESULT, call_id: "1", duration_ms: 5 }),
-        frame(3, { type: "tool_call_started", call_id: "2", ...CALL }),
-        frame(4, { type: "something_new", call_id: "2" }) +
-        frame(5, { type: "run_finished", status: "cancelled" }),
+        frame(3, { type: "tool_call_started", call_id: "2", ...CALL }) +
+        frame(4, { type: "moderator_decision", round: 1 }),
+        frame(5, { type: "something_new", call_id: "2" }) +
+        frame(6, { type: "run_finished", status: "cancelled" }),
       ];
       const next = frames.map(() => Promise.withResolvers<void>());
       let asked = 0;
@@ -156,7 +157,9 @@ browserTest(
       next[3]?.resolve();
       await shows(1, /no recorded result$/);
       assert.equal(await calls.count(), 2);
-      await page.getByText("This event cannot be shown: something_new").waitFor();
+      for (const type of ["moderator_decision", "something_new"]) {
+        await page.getByText(`This event cannot be shown: ${type}`).waitFor();
+      }
     }),
 );
 

@@ -39,7 +39,7 @@ export function Conversation(
   useLayoutEffect(() => {
     if (wasAtEnd) end.current?.scrollIntoView({ block: "end" });
   });
-  const news = useNews(events);
+  const news = useNews(events, isOver);
   const last = thread.rows.at(-1);
   const isInTurn = live !== undefined && last?.kind === "turn" && !last.isDone && last.role === live.role;
   return (
@@ -78,6 +78,12 @@ const MODEL_KEYS: Readonly<Record<string, string>> = {
   moderator_agent: "moderator",
 };
 
+/** The models of an imported run can be anything. */
+function modelOf(models: Models, node: string): string | undefined {
+  const model: unknown = models[MODEL_KEYS[node] ?? ""];
+  return typeof model === "string" ? model : undefined;
+}
+
 function draw(row: Row, key: number, models: Models, live?: string): VNode {
   return <SafeRow key={key} row={row}>{drawRow(row, models, live)}</SafeRow>;
 }
@@ -106,9 +112,9 @@ function drawRow(row: Row, models: Models, live: string | undefined): VNode {
         </li>
       );
     case "turn":
-      return <TurnCard turn={row} live={live} model={models[MODEL_KEYS[row.node] ?? ""]} />;
+      return <TurnCard turn={row} live={live} model={modelOf(models, row.node)} />;
     case "event":
-      return <EventRow event={row.event} model={models["moderator"]} />;
+      return <EventRow event={row.event} model={modelOf(models, "moderator_agent")} />;
     case "unknown":
       return <UnknownRow type={row.type} />;
     default:
@@ -164,15 +170,20 @@ function useSlowly(text: string | undefined): string | undefined {
 }
 
 /** The newest event for screen readers. Stored events are not announced. */
-function useNews(events: readonly TimedEvent[]): string {
+function useNews(events: readonly TimedEvent[], isOver: boolean): string {
   const [news, tell] = useState("");
   const known = useRef(0);
   useEffect(() => {
     const isFirst = known.current === 0;
     known.current = events.length;
     const last = events.at(-1);
-    const text = last === undefined || isFirst ? "" : newsOf(last);
-    if (text !== "") tell(text);
+    if (last === undefined || isFirst || isOver) return;
+    try {
+      const text = newsOf(last);
+      if (text !== "") tell(text);
+    } catch {
+      // The conversation shows that the event is broken.
+    }
   }, [events.length]);
   return news;
 }

@@ -99,7 +99,7 @@ function read(thread: Thread, event: TimedEvent): void {
     case "moderator_decision":
       closeTurn(thread);
       rows.push({ kind: "event", event });
-      thread.tokens = event.total_tokens;
+      spend(thread, event.total_tokens);
       return beginRound(thread, event.round);
     case "model_waiting":
     case "tool_approval_revoked":
@@ -126,7 +126,7 @@ function read(thread: Thread, event: TimedEvent): void {
 }
 
 function beginRound(thread: Thread, round: number): void {
-  if (round === thread.round) return;
+  if (typeof round !== "number" || round === thread.round) return;
   thread.round = round;
   thread.rows.push({ kind: "round", round });
 }

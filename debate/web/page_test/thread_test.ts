@@ -121,6 +121,8 @@ Deno.test("a broken or unknown event hides no other event", () => {
     speak("diagnostic_agent", "Still here."),
     act("tool_call", "x", "diagnostic_agent", { number: "1" }),
     act("tool_call", "x"),
+    { type: "moderator_decision" },
+    speak("skeptic_agent", "", 100),
   ]);
   assert.deepEqual(outline(thread), [
     "unknown ",
@@ -128,8 +130,11 @@ Deno.test("a broken or unknown event hides no other event", () => {
     "unknown toString",
     "unknown ",
     "diagnostic_agent: Still here..",
-    "diagnostic_agent: tool_call:x+tool_call:x",
+    "diagnostic_agent: tool_call:x+tool_call:x.",
+    "moderator_decision",
+    "skeptic_agent: .",
   ]);
+  assert.deepEqual(thread.rows.flatMap((row) => row.kind === "turn" ? row.tokens ?? 0 : []), [0, 0, 100]);
 });
 
 const LINE = { label: "a", points: [[1, 2], [2, 3]] };
