@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { poll } from "../stage/poll.ts";
-import { browserTest } from "./chromium.ts";
+import { browserTest, violationsOf } from "./chromium.ts";
 import { onDebatePage } from "./debate_screens.ts";
 import { sceneEnv, withHome } from "./debate_scene.ts";
 import { PROGRAM_PATH } from "../../debate/tools/run_program.ts";
@@ -129,6 +129,15 @@ browserTest(
           role: "Skeptical Reviewer",
           content: ">".repeat(300),
         },
+        { type: "telepathy" },
+        { type: "moderator_decision", round: 1, decision: null },
+        {
+          type: "agent_completed",
+          node: "skeptic_agent",
+          role: "Skeptical Reviewer",
+          content: "[hypothesis:H-1] needs_evidence [P=0.62]\nReason: A large cache is not yet a leak.\n" +
+            '- [tool:http_get#9] "1498 MB": a snapshot',
+        },
         { type: "run_finished", status: "completed" },
       ],
     };
@@ -138,7 +147,7 @@ browserTest(
         (request) => new URL(request.url()).port === new URL(server.url).port || problems.push(request.url()),
       );
       await page.goto(`/#/runs/${runId}`);
-      const card = page.locator(".card", { hasText: "Primary Diagnosis" });
+      const card = page.locator("#conversation li.turn", { hasText: "Primary Diagnosis" });
       await card.waitFor();
       for (
         const [selector, text] of [
@@ -156,7 +165,19 @@ browserTest(
         assert.equal(await card.locator(selector, { hasText: text }).count(), 1, selector);
       }
       assert.equal(await card.locator("a, img, script, details, h1, [style]").count(), 0);
-      await page.locator(".card pre", { hasText: ">".repeat(300) }).waitFor();
+      await page.locator("#conversation pre", { hasText: ">".repeat(300) }).waitFor();
+      const last = page.locator("#conversation li.turn").last();
+      assert.match(
+        (await last.innerText()).replace(/\s+/g, " "),
+        /H-1 needs evidence Probability 62% A large cache is not yet a leak\. http_get #9 "1498 MB": a snapshot/,
+      );
+      assert.equal(await last.getByRole("button").count(), 0, "a call that does not exist has no link");
+      const notes = await page.locator("#conversation li.event").allInnerTexts();
+      assert.deepEqual(notes.map((text) => text.trim()), [
+        "This event cannot be shown: telepathy",
+        "This event cannot be shown: moderator_decision",
+      ]);
+      assert.deepEqual(await violationsOf(page), []);
     });
   },
 );

@@ -1,23 +1,28 @@
-/** @type {Readonly<Record<string, string>>} */
-const MARKS = { "`": "`", '"': '"', "“": "”", "„": "“", "«": "»", "”": "”" };
+const MARKS: Readonly<Record<string, string>> = {
+  "`": "`",
+  '"': '"',
+  "“": "”",
+  "„": "“",
+  "«": "»",
+  "”": "”",
+};
 const DROPPED = /[\p{Cf}\ufffd"'`´‘’‚‛“”„‟«»‹›\\]/u;
 const WORD = /[\p{L}\p{N}]/u;
+
+type Range = readonly [from: number, to: number];
 
 /**
  * Splits a result at the quotes of a line of evidence. Every second part is a quote. The comparison ignores what the
  * engine ignores. The first line names the request, so it contains no quote.
- * @param {string} result
- * @param {string} line
  */
-export function splitQuoted(result, line) {
+export function splitQuoted(result: string, line: string): readonly string[] {
   const { text, at } = comparable(result, result.indexOf("\n") + 1);
   const readings = readingsOf(line).map((quotes) =>
-    quotes.flatMap((quote) => rangeOf(text, comparable(quote).text.trim()) ?? [])
+    quotes.flatMap((quote) => rangeOf(text, comparable(quote).text.trim()))
   );
-  const lengthOf = (/** @type {[number, number][]} */ ranges) =>
-    ranges.reduce((sum, [from, to]) => sum + to - from, 0);
+  const lengthOf = (ranges: readonly Range[]) => ranges.reduce((sum, [from, to]) => sum + to - from, 0);
   const found = readings.toSorted((a, b) => lengthOf(b) - lengthOf(a))[0] ?? [];
-  const parts = [];
+  const parts: string[] = [];
   let end = 0;
   for (const [from, to] of found.toSorted(([a], [b]) => a - b)) {
     const start = Math.max(end, at[from] ?? 0);
@@ -29,12 +34,9 @@ export function splitQuoted(result, line) {
   return [...parts, result.slice(end)];
 }
 
-/**
- * The readings of the quotes of a line. A quote that contains double quotes, as in JSON, is also read as one.
- * @param {string} line
- */
-function readingsOf(line) {
-  const quotes = [];
+/** The readings of the quotes of a line. A quote that contains double quotes, as in JSON, is also read as one. */
+function readingsOf(line: string): readonly (readonly string[])[] {
+  const quotes: string[] = [];
   for (let index = 0; index < line.length; index++) {
     const close = MARKS[line.charAt(index)];
     const end = close === undefined ? -1 : line.indexOf(close, index + 1);
@@ -45,14 +47,10 @@ function readingsOf(line) {
   return [[line.slice(line.indexOf('"') + 1, line.lastIndexOf('"'))], quotes];
 }
 
-/**
- * The text to compare, and the position of each of its characters in the original.
- * @param {string} original
- */
-function comparable(original, start = 0) {
+/** The text to compare, and the position of each of its characters in the original. */
+function comparable(original: string, start = 0) {
   let text = "";
-  /** @type {number[]} */
-  const at = [];
+  const at: number[] = [];
   for (let index = start; index < original.length; index++) {
     const character = original.charAt(index);
     if (DROPPED.test(character)) continue;
@@ -65,19 +63,13 @@ function comparable(original, start = 0) {
   return { text, at };
 }
 
-/**
- * The first place where a text contains a quote as whole words.
- * @param {string} text
- * @param {string} quote
- * @returns {[[number, number]] | undefined}
- */
-function rangeOf(text, quote) {
-  if (quote === "") return undefined;
+/** The first place where a text contains a quote as whole words. */
+function rangeOf(text: string, quote: string): readonly Range[] {
+  if (quote === "") return [];
   for (let from = text.indexOf(quote); from >= 0; from = text.indexOf(quote, from + 1)) {
     const to = from + quote.length;
-    const isInWord = (/** @type {number} */ at) =>
-      WORD.test(text.charAt(at - 1)) && WORD.test(text.charAt(at));
+    const isInWord = (at: number) => WORD.test(text.charAt(at - 1)) && WORD.test(text.charAt(at));
     if (!isInWord(from) && !isInWord(to)) return [[from, to]];
   }
-  return undefined;
+  return [];
 }
