@@ -1,25 +1,26 @@
 import type { Tone } from "@gateway/shared/ui";
+import { t } from "./language.ts";
 import { titleOf } from "./summary.ts";
 import type { ListedRun } from "./views.ts";
 
-/** A state with its color. The text is a key of the translations. */
+/** A state with its color, in the language of the page. */
 interface State {
   readonly tone: Tone;
   readonly text: string;
 }
 
 const OUTCOMES: Readonly<Record<string, State>> = {
-  cause: { tone: "good", text: "Cause found" },
-  no_confident_cause: { tone: "warn", text: "No confident cause" },
+  cause: { tone: "good", text: t("Cause found") },
+  no_confident_cause: { tone: "warn", text: t("No confident cause") },
 };
 const STATES: typeof OUTCOMES = {
-  running: { tone: "accent", text: "Running" },
-  completed: { tone: "idle", text: "Completed" },
-  cancelled: { tone: "idle", text: "Stopped" },
-  interrupted: { tone: "warn", text: "Interrupted" },
-  error: { tone: "bad", text: "Failed" },
+  running: { tone: "accent", text: t("Running") },
+  completed: { tone: "idle", text: t("Completed") },
+  cancelled: { tone: "idle", text: t("Stopped") },
+  interrupted: { tone: "warn", text: t("Interrupted") },
+  error: { tone: "bad", text: t("Failed") },
 };
-const UNKNOWN: State = { tone: "idle", text: "Unknown" };
+const UNKNOWN: State = { tone: "idle", text: t("Unknown") };
 
 /** The state of a run in a list. */
 export function stateOf(
@@ -28,8 +29,10 @@ export function stateOf(
     "status" | "waits_for" | "conclusion" | "imported"
   >,
 ): State {
-  if (imported === true) return { tone: "idle", text: "Imported" };
-  if (status === "running" && typeof waits_for === "string") return { tone: "warn", text: "Waits for you" };
+  if (imported === true) return { tone: "idle", text: t("Imported") };
+  if (status === "running" && typeof waits_for === "string") {
+    return { tone: "warn", text: t("Waits for you") };
+  }
   const state = STATES[status ?? ""] ?? UNKNOWN;
   return status === "completed" ? OUTCOMES[conclusion?.outcome ?? ""] ?? state : state;
 }
