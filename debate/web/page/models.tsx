@@ -127,7 +127,7 @@ function Role({ role, title, settings, models, id, onChoose }: {
       <label>
         <span>
           <span class="unseen">{`${title}: `}</span>
-          {t("Reasoning effort")}
+          {t("Reasoning")}
         </span>
         <select name={`${role}_reasoning_effort`} defaultValue={String(settings[`${role}_reasoning_effort`])}>
           {EFFORTS.map((each) => (
