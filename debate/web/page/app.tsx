@@ -1,6 +1,7 @@
 import { type JSX, render } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { Icon } from "@gateway/shared/ui";
+import { useEffect, useErrorBoundary, useState } from "preact/hooks";
+import { Icon, Problem } from "@gateway/shared/ui";
+import { whyOf } from "./api.ts";
 import { Compare } from "./compare.tsx";
 import { Help } from "./help.tsx";
 import { LANGUAGE, speak, t } from "./language.ts";
@@ -87,11 +88,16 @@ const COMPARE = /^#\/compare\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
 
 function View({ hash }: { readonly hash: string }): JSX.Element {
   const { complain } = useNotices();
+  // The key of this component is the address, so another view is a new attempt.
+  const [error] = useErrorBoundary();
   useEffect(() => {
     complain("");
     document.title = t("Diagnosis debate");
     (document.querySelector<HTMLElement>("main [autofocus]") ?? document.querySelector("h1"))?.focus();
   }, []);
+  if (error !== undefined) {
+    return <Problem>{t("Cannot show this page: {why}", { why: whyOf(error) })}</Problem>;
+  }
   const [, runId] = RUN.exec(hash) ?? [];
   if (runId !== undefined) return <RunPage runId={runId} />;
   const [, one, other] = COMPARE.exec(hash) ?? [];

@@ -79,7 +79,7 @@ function Sides(
             {sides.map(({ record, summary }) => (
               <th key={record.run_id} role="columnheader" scope="col">
                 <a href={`#/runs/${record.run_id}`}>
-                  <VisibleText text={nameOf(record)} limit={200} />
+                  <VisibleText text={nameOf(record)} lines limit={200} />
                 </a>
                 <span class="sub">
                   <Verdict record={record} summary={summary} />
@@ -137,6 +137,7 @@ function Shown({ fact, other }: { readonly fact: Fact; readonly other: Fact }): 
 }
 
 const ROWS: readonly (readonly [name: string, factOf: (side: Side) => Fact])[] = [
+  [t("Problem"), ({ summary }) => summary.problem],
   [t("Cause"), ({ summary }) => causeOf(summary)],
   [
     t("Confidence"),

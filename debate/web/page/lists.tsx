@@ -8,7 +8,7 @@ import { sentenceOf } from "./summary.ts";
 import type { AlertView, ListedRun } from "./views.ts";
 
 const REFRESH_MS = 5000;
-const IDLE_REFRESH_MS = 30_000;
+const IDLE_REFRESH_MS = 15_000;
 const AGE_MS = 10_000;
 const MAX_RECENT = 5;
 
@@ -45,7 +45,7 @@ function Alert({ alert, now }: { readonly alert: AlertView; readonly now: number
   const state = status === null
     ? { tone: "idle", text: t("No run yet") } as const
     : stateOf({ status, conclusion: { cause: "", confidence: null, outcome } });
-  const name = <VisibleText text={title} limit={200} />;
+  const name = <VisibleText text={title} lines limit={200} />;
   return (
     <li class={`entry ${severityTone(severity)}`}>
       <div class="main">
@@ -92,7 +92,7 @@ export function RecentRuns(): JSX.Element | null {
               <div class="main">
                 <p class="name">
                   <a href={`#/runs/${run.run_id}`}>
-                    <VisibleText text={nameOf(run)} limit={200} />
+                    <VisibleText text={nameOf(run)} lines limit={200} />
                   </a>
                 </p>
                 <Reason run={run} />

@@ -46,6 +46,8 @@ export function Runs(): JSX.Element {
     attempt(async () => {
       await ask(`/api/runs/${run.run_id}`, { method: "DELETE" });
       await reload();
+      // The row with the focus can be gone.
+      if (document.activeElement === document.body) document.querySelector("h1")?.focus();
       announce(run.status === "running" ? t("The run stops") : t("Run deleted"));
     });
   };
@@ -194,7 +196,7 @@ function cellsOf(
       />
       <div>
         <a class="name" href={`#/runs/${run.run_id}`}>
-          <VisibleText text={name} limit={200} />
+          <VisibleText text={name} lines limit={200} />
         </a>
         <Reason run={run} />
         <p class="note">
