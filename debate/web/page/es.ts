@@ -132,7 +132,7 @@ export const SPANISH = {
   "Send secrets in files to the models unmasked":
     "Enviar a los modelos los secretos de los archivos sin ocultar",
   Refresh: "Actualizar",
-  Reasoning: "Razonamiento",
+  "{role}: reasoning": "{role}: razonamiento",
   "Default: {model}": "Por defecto: {model}",
   "Other …": "Otro …",
   "provider/model": "proveedor/modelo",

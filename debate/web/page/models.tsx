@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Icon, VisibleText } from "@gateway/shared/ui";
 import { ask } from "./api.ts";
+import { Pick } from "./controls.tsx";
 import { t } from "./language.ts";
 import { useLoaded } from "./loaded.ts";
 import { useAction, useNotices } from "./notices.tsx";
@@ -14,7 +15,10 @@ const ROLES = [
   ["moderator", t("Moderator")],
 ] as const;
 
-const EFFORTS = ["none", "low", "medium", "high"];
+const EFFORTS = [["none", t("none_effort")], ["low", t("low")], ["medium", t("medium")], [
+  "high",
+  t("high"),
+]] as const;
 const OTHER = "other";
 
 interface Catalogue {
@@ -124,19 +128,12 @@ function Role({ role, title, settings, models, id, onChoose }: {
           }}
         />
       </div>
-      <label>
-        <span>
-          <span class="unseen">{`${title}: `}</span>
-          {t("Reasoning")}
-        </span>
-        <select name={`${role}_reasoning_effort`} defaultValue={String(settings[`${role}_reasoning_effort`])}>
-          {EFFORTS.map((each) => (
-            <option key={each} value={each} selected={each === settings[`${role}_reasoning_effort`]}>
-              {t(each === "none" ? "none_effort" : each)}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Pick
+        label={t("{role}: reasoning", { role: title })}
+        name={`${role}_reasoning_effort`}
+        options={EFFORTS}
+        picked={String(settings[`${role}_reasoning_effort`])}
+      />
     </div>
   );
 }

@@ -1,116 +1,84 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Icon } from "@gateway/shared/ui";
 import { Providers } from "./access.tsx";
+import { Check, Pick } from "./controls.tsx";
 import type { Files } from "./files.tsx";
 import { languageName, t } from "./language.ts";
 import { useLoaded } from "./loaded.ts";
 import { Models } from "./models.tsx";
 import type { AccessView, SettingsView, TemplateView } from "./views.ts";
 
-/** The choices of the user. A missing one has the value of the settings. */
-interface Choices {
-  readonly mode?: string;
-  readonly template?: string;
-  readonly language?: string;
-  readonly requireApproval?: boolean;
-  readonly pauses?: boolean;
-  readonly project?: string;
-  readonly models?: readonly string[];
-}
-
-const MODES: Readonly<Record<string, string>> = {
-  debate: t("Debate"),
-  sample_then_debate: t("Independent diagnoses, debated where they differ"),
-};
+const MODES = [
+  ["debate", t("Debate")],
+  ["sample_then_debate", t("Independent diagnoses, debated where they differ")],
+] as const;
 
 /** The folded options of a new run, with the chosen values in one line. */
 export function Options({ settings, access, files, onLogin }: {
-  readonly settings: SettingsView | undefined;
+  readonly settings: SettingsView;
   readonly access: AccessView | undefined;
   readonly files: Files;
   readonly onLogin: () => void;
 }): JSX.Element {
   const [prompts] = useLoaded<{ readonly templates: readonly TemplateView[] }>("/api/prompts");
-  const [own, setOwn] = useState<Choices>({});
-  const change = (part: Choices) => setOwn((before) => ({ ...before, ...part }));
-  const chosen = {
-    mode: settings?.mode ?? "debate",
-    template: settings?.prompt_template ?? "",
-    language: settings?.prompt_language ?? "",
-    requireApproval: settings?.tool_approval_required ?? true,
-    pauses: false,
-    ...own,
-  };
+  const part = useRef<HTMLDetailsElement>(null);
+  const [form, setForm] = useState<FormData>();
+  const [models, setModels] = useState<readonly string[]>([]);
+  const { prompt_template, prompt_language } = settings;
   const templates = prompts?.templates ?? [];
-  const names = [...new Set([chosen.template, ...templates.map(({ name }) => name)])];
-  const languages = [...new Set([chosen.language, ...templates.map(({ language }) => language)])];
-  const same = templates.filter(({ name }) => name === chosen.template);
-  const description = (same.find(({ language }) => language === chosen.language) ?? same[0])?.description;
+  const chosen = (name: string, fallback: string) => String(form?.get(name) ?? fallback);
+  const template = chosen("template", prompt_template);
+  const language = chosen("language", prompt_language);
+  const same = templates.filter(({ name }) => name === template);
+  const { description } = same.find((each) => each.language === language) ?? same[0] ?? {};
+  const summary = [
+    chosen("mode", settings.mode) === "debate" ? t("Debate") : t("Independent diagnoses"),
+    t("template {name}", { name: template }),
+    languageName(language),
+    (form?.has("require_approval") ?? settings.tool_approval_required)
+      ? t("asks before sensitive tools")
+      : t("runs sensitive tools without asking"),
+    form?.has("pause_between_rounds") === true ? t("pauses between rounds") : "",
+    ...models,
+    chosen("project_path", ""),
+  ];
   return (
-    <details class="options">
+    <details
+      ref={part}
+      onInput={() => setForm(new FormData(part.current?.closest("form") ?? undefined))}
+    >
       <summary>
         <span>{t("Options")}</span>
-        <span class="note">{settings === undefined ? "" : summaryOf(chosen)}</span>
+        <span class="note">{summary.filter((each) => each !== "").join(" · ")}</span>
       </summary>
       <div class="stack">
         <fieldset class="fields">
-          <label>
-            {t("Mode")}
-            <select
-              name="mode"
-              value={chosen.mode}
-              onChange={({ currentTarget: { value } }) => change({ mode: value })}
-            >
-              {Object.entries(MODES).map(([mode, name]) => <option key={mode} value={mode}>{name}</option>)}
-            </select>
-          </label>
-          <label>
-            {t("Template")}
-            <select
-              name="template"
-              value={chosen.template}
-              aria-describedby="template-note"
-              onChange={({ currentTarget: { value } }) => change({ template: value })}
-            >
-              {names.map((name) => <option key={name} value={name}>{name}</option>)}
-            </select>
-          </label>
-          <label>
-            {t("Language of the agents")}
-            <select
-              name="language"
-              value={chosen.language}
-              onChange={({ currentTarget: { value } }) => change({ language: value })}
-            >
-              {languages.map((each) => (
-                <option key={each} value={each}>{each === "" ? "" : languageName(each)}</option>
-              ))}
-            </select>
-          </label>
+          <Pick label={t("Mode")} name="mode" options={MODES} picked={settings.mode} />
+          <Pick
+            label={t("Template")}
+            name="template"
+            note="template-note"
+            options={distinct(prompt_template, templates.map(({ name }) => name)).map((each) => [each, each])}
+            picked={prompt_template}
+          />
+          <Pick
+            label={t("Language of the agents")}
+            name="language"
+            options={distinct(prompt_language, templates.map((each) => each.language))
+              .map((each) => [each, languageName(each)])}
+            picked={prompt_language}
+          />
           <p id="template-note" class="note">{description}</p>
         </fieldset>
-        <label class="check">
-          <input
-            type="checkbox"
-            name="require_approval"
-            checked={chosen.requireApproval}
-            onChange={({ currentTarget: { checked } }) => change({ requireApproval: checked })}
-          />
-          {t("Ask me before sensitive tools run")}
-        </label>
-        <label class="check">
-          <input
-            type="checkbox"
-            name="pause_between_rounds"
-            checked={chosen.pauses}
-            onChange={({ currentTarget: { checked } }) => change({ pauses: checked })}
-          />
-          {t("Pause between rounds for my comments")}
-        </label>
-        {settings !== undefined && <Models settings={settings} onChange={(models) => change({ models })} />}
-        {settings !== undefined && access !== undefined &&
-          <Providers settings={settings} access={access} onLogin={onLogin} />}
+        <Check
+          label={t("Ask me before sensitive tools run")}
+          name="require_approval"
+          isOn={settings.tool_approval_required}
+        />
+        <Check label={t("Pause between rounds for my comments")} name="pause_between_rounds" />
+        <Models settings={settings} onChange={setModels} />
+        {access !== undefined && <Providers settings={settings} access={access} onLogin={onLogin} />}
         <h2>{t("Context")}</h2>
         <div class="row">
           <label class="button">
@@ -134,7 +102,6 @@ export function Options({ settings, access, files, onLogin }: {
               name="project_path"
               autocomplete="off"
               placeholder={t("on the server, inside its allowed roots")}
-              onInput={({ currentTarget: { value } }) => change({ project: value })}
             />
           </label>
           <label>
@@ -150,28 +117,12 @@ export function Options({ settings, access, files, onLogin }: {
             <input type="number" name="max_chars_per_file" min={1} max={1000000} defaultValue="12000" />
           </label>
         </fieldset>
-        <label class="check">
-          <input type="checkbox" name="no_redact_context" />
-          {t("Send secrets in files to the models unmasked")}
-        </label>
+        <Check label={t("Send secrets in files to the models unmasked")} name="no_redact_context" />
       </div>
     </details>
   );
 }
 
-/** The chosen values in one line. */
-function summaryOf(
-  { mode, template, language, requireApproval, pauses, project = "", models = [] }:
-    & Choices
-    & { readonly mode: string; readonly template: string; readonly language: string },
-): string {
-  return [
-    mode === "debate" ? t("Debate") : t("Independent diagnoses"),
-    t("template {name}", { name: template }),
-    languageName(language),
-    requireApproval ? t("asks before sensitive tools") : t("runs sensitive tools without asking"),
-    pauses ? t("pauses between rounds") : "",
-    models.join(", "),
-    project,
-  ].filter((each) => each !== "").join(" · ");
+function distinct(first: string, others: readonly string[]): readonly string[] {
+  return [...new Set([first, ...others])];
 }

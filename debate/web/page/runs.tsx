@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Badge, Empty, Icon, Table, VisibleText } from "@gateway/shared/ui";
 import { ask } from "./api.ts";
+import { Pick } from "./controls.tsx";
 import { formatDuration, percent } from "./format.ts";
 import { t } from "./language.ts";
 import { Reason, Since, useRuns } from "./lists.tsx";
@@ -102,19 +103,20 @@ export function Runs(): JSX.Element {
             onInput={({ currentTarget: { value } }) => narrow({ search: value })}
           />
         </label>
-        <label>
-          <span class="unseen">{t("State")}</span>
-          <select value={filter.state} onChange={({ currentTarget: { value } }) => narrow({ state: value })}>
-            {STATES.map(([state, name]) => <option key={state} value={state}>{name}</option>)}
-          </select>
-        </label>
-        <label>
-          <span class="unseen">{t("Model")}</span>
-          <select value={filter.model} onChange={({ currentTarget: { value } }) => narrow({ model: value })}>
-            <option value="">{t("All models")}</option>
-            {modelsIn(runs ?? []).map((model) => <option key={model} value={model}>{model}</option>)}
-          </select>
-        </label>
+        <Pick
+          label={t("State")}
+          isQuiet
+          options={STATES}
+          picked={filter.state}
+          onPick={(state) => narrow({ state })}
+        />
+        <Pick
+          label={t("Model")}
+          isQuiet
+          options={[["", t("All models")], ...modelsIn(runs ?? []).map((each) => [each, each] as const)]}
+          picked={filter.model}
+          onPick={(model) => narrow({ model })}
+        />
       </div>
       <p class="note" role="status">
         {stale === "" ? "" : t("The list can be out of date: {why}", { why: stale })}

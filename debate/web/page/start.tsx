@@ -134,7 +134,8 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
         <span class="note keys">{t("Enter starts, Shift + Enter adds a line")}</span>
         <button class={isReady ? "primary" : ""} disabled={isBusy}>{t("Start the debate")}</button>
       </div>
-      <Options settings={settings} access={access} files={files} onLogin={onLogin} />
+      {settings !== undefined &&
+        <Options settings={settings} access={access} files={files} onLogin={onLogin} />}
       {settings !== undefined && <Tools settings={settings} />}
     </form>
   );
