@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import page from "../page/index.html" with { type: "text" };
+import types from "../page/types.js" with { type: "text" };
 import type { Evidence, Hypothesis, Review } from "../../engine/graph/state.ts";
 import { mapOf, SIZE } from "../page/map_layout.js";
 import { ODD } from "@gateway/shared/text";
@@ -6,6 +8,60 @@ import { splitQuoted } from "../page/quotes.js";
 import { codeOf, splitHidden } from "../page/visible.js";
 import { PAGE_FILES } from "../page_files.ts";
 import events from "../../engine/events.ts" with { type: "text" };
+import { SPANISH } from "../page/es.js";
+import { fill, languageName } from "../page/language.js";
+
+/** The interface names of elements in a browser. */
+const CLASSES: Readonly<Record<string, string>> = {
+  a: "HTMLAnchorElement",
+  button: "HTMLButtonElement",
+  details: "HTMLDetailsElement",
+  dialog: "HTMLDialogElement",
+  div: "HTMLDivElement",
+  dl: "HTMLDListElement",
+  fieldset: "HTMLFieldSetElement",
+  form: "Form",
+  h1: "HTMLHeadingElement",
+  h2: "HTMLHeadingElement",
+  h3: "HTMLHeadingElement",
+  input: "HTMLInputElement",
+  ol: "HTMLOListElement",
+  output: "HTMLOutputElement",
+  p: "HTMLParagraphElement",
+  pre: "HTMLPreElement",
+  select: "HTMLSelectElement",
+  span: "HTMLSpanElement",
+  table: "HTMLTableElement",
+  tbody: "HTMLTableSectionElement",
+  textarea: "HTMLTextAreaElement",
+  ul: "HTMLUListElement",
+};
+
+Deno.test("the elements of the page match their types", () => {
+  const inPage = [...page.matchAll(/<(\w+)\b[^>]*? id="([\w-]+)"/g)]
+    .map(([, tag = "", id]) => `${id}: ${CLASSES[tag] ?? "HTMLElement"}`);
+  const [listed = ""] = /^ \* @typedef \{\{\n(?: \* {3}.*\n)+ \* \}\} Elements$/m.exec(types) ?? [];
+  const inTypes = [...listed.matchAll(/^ \* {3}"?([\w-]+)"?: (\w+)/gm)]
+    .map(([, id, type = ""]) => `${id}: ${/Form$/.test(type) ? "Form" : type}`);
+  assert.ok(inPage.length > 80, `${inPage.length} elements`);
+  assert.deepEqual(inTypes.toSorted(), inPage.toSorted());
+});
+
+Deno.test("every form field that the modules read exists", () => {
+  for (
+    const [form, ...names] of [
+      ["start-form", "topic", "template", "language", "mode", "require_approval"],
+      ["comment-form", "comment", "added"],
+      ["resume-form", "require_approval"],
+      ["title-form", "title"],
+    ]
+  ) {
+    const [, text = ""] = new RegExp(`<form id="${form}"([^]*?)</form>`).exec(page) ?? [];
+    for (const name of names) {
+      assert.match(text, new RegExp(`<(?:input|textarea|select)[^>]* name="${name}"`));
+    }
+  }
+});
 
 // This module of the page runs without a browser.
 
@@ -106,12 +162,78 @@ Deno.test("the page uses the server's pattern for hidden characters", async () =
   assert.equal(loaded.HIDDEN, ODD);
 });
 
+const spanish: Readonly<Record<string, string>> = SPANISH;
+const OWN = [...PAGE_FILES].filter(([path]) =>
+  path.endsWith(".js") && !/\/(?:es|markdown-it)\.js$/.test(path)
+);
+
+/** All texts of the modules and of the HTML. */
+function said(): ReadonlySet<string> {
+  const modules = OWN.flatMap(([, { text }]) =>
+    [...text.matchAll(/\bt\(\s*("(?:[^"\\]|\\.)*")/g)].map(([, literal]) => JSON.parse(literal ?? ""))
+  );
+  const html = PAGE_FILES.get("/")?.text ?? "";
+  const texts = [...html.matchAll(/>([^<]+)</g), ...html.matchAll(/(?:placeholder|aria-label)="([^"]+)"/g)]
+    .map(([, text]) => (text ?? "").replace(/\s+/g, " ").trim()).filter((text) => /\p{L}/u.test(text));
+  return new Set([...modules, ...texts]);
+}
+
+Deno.test("every text of the page has a Spanish translation", () => {
+  const all = said();
+  assert.ok(all.size > 250);
+  assert.deepEqual([...all].filter((text) => !Object.hasOwn(spanish, text)), []);
+});
+
+Deno.test("every translation is used", () => {
+  const all = said();
+  const literals = new Set(
+    OWN.flatMap(([, { text }]) =>
+      [...text.matchAll(/"((?:[^"\\]|\\.)*)"|\b(\w+):/g)].map(([, one, other]) => one ?? other ?? "")
+    ),
+  );
+  // These words are stored and sent by the server.
+  const stored = new Set([
+    ...[
+      "running",
+      "completed",
+      "cancelled",
+      "error",
+      "active",
+      "confirmed",
+      "accepted",
+      "approved",
+      "timeout",
+    ],
+    ...["auto", "cached", "medium", "continue", "Primary Diagnosis", "Skeptical Reviewer"],
+  ]);
+  const unknown = Object.keys(spanish).filter((text) =>
+    !all.has(text) && !literals.has(text) && !stored.has(text)
+  );
+  assert.deepEqual(unknown, []);
+});
+
+Deno.test("translations have the placeholders of their texts", () => {
+  const values = (text: string) => (text.match(/\{\w+\}/g) ?? []).toSorted();
+  for (const [text, translation] of Object.entries(spanish)) {
+    assert.deepEqual(values(translation), values(text), text);
+  }
+});
+
+Deno.test("fill() inserts a value that looks like a placeholder unchanged", () => {
+  assert.equal(fill("{a} and {b}", { a: "{b}", b: "$&" }), "{b} and $&");
+  assert.equal(fill("{a}{c}", { a: undefined }), "");
+});
+
 Deno.test("the page handles every type of event", () => {
   const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
   const shown = PAGE_FILES.get("/static/conversation.js")?.text ?? "";
   const counted = PAGE_FILES.get("/static/summary.js")?.text ?? "";
   assert.ok(types.length > 20);
   assert.deepEqual(types.filter((type) => !`${shown}${counted}`.includes(`case "${type}":`)), []);
+});
+
+Deno.test("a language is shown by its name, an unknown one by its code", () => {
+  assert.deepEqual(["en", "es", "x", "pt_BR"].map(languageName), ["English", "Spanish", "x", "pt_BR"]);
 });
 
 const RESULT = 'GET http://pool/98: 200 OK\n1498 MB of 98  MB, {"entries": 15212,\n "mb": 1498}';

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { formatAge, percent } from "../page/format.ts";
-import { fill, languageName } from "../page/language.ts";
 import { passes, recentRuns, severityTone, stateOf } from "../page/run_list.ts";
 import { sentenceOf } from "../page/summary.ts";
 import type { ListedRun } from "../page/views.ts";
@@ -86,13 +85,4 @@ Deno.test("formatAge() rounds down, and is empty for an unknown time", () => {
     .map((time) => formatAge(time, now));
   assert.deepEqual(ages, ["now", "1 minute ago", "2 days ago", "", ""]);
   assert.deepEqual([0.934, undefined].map(percent), ["93%", "unknown"]);
-});
-
-Deno.test("fill() inserts a value that looks like a placeholder unchanged", () => {
-  assert.equal(fill("{a} and {b}", { a: "{b}", b: "$&" }), "{b} and $&");
-  assert.equal(fill("{a}{c}", { a: undefined }), "");
-});
-
-Deno.test("a language is shown by its name, an unknown one by its code", () => {
-  assert.deepEqual(["en", "es", "x", "pt_BR"].map(languageName), ["English", "Spanish", "x", "pt_BR"]);
 });
