@@ -182,9 +182,12 @@ browserTest(
       await page.goto(`/#/runs/${RUN}`);
       await page.locator("#run-asked").getByText("Log in at provider B").focus();
       await page.keyboard.press("Enter");
-      await page.getByRole("button", { name: "Log in to provider B" }).waitFor();
-      await poll(async () => await page.evaluate("document.activeElement?.id") === "login", {
-        what: "the button",
-      });
+      await page.getByRole("button", { name: "Log in to assist" }).waitFor();
+      await poll(
+        async () => await page.evaluate("document.activeElement?.textContent") === "Log in to assist",
+        {
+          what: "the button",
+        },
+      );
     }),
 );
