@@ -69,8 +69,8 @@ export function Options({ settings, access, files, onLogin }: {
               .map((each) => [each, languageName(each)])}
             picked={prompt_language}
           />
-          <p id="template-note" class="note">{description}</p>
         </fieldset>
+        <p id="template-note" class="note">{description}</p>
         <Check
           label={t("Ask me before sensitive tools run")}
           name="require_approval"
