@@ -188,7 +188,7 @@ function cellsOf(
   const models = modelsOf(run.models);
   const isResumed = run.parent_run_id !== null && run.parent_run_id !== undefined;
   return [
-    <div class="pick">
+    <div key="incident" class="pick">
       <input
         type="checkbox"
         checked={isTicked}
@@ -208,20 +208,29 @@ function cellsOf(
         </p>
       </div>
     </div>,
-    <Badge tone={state.tone}>{state.text}</Badge>,
-    typeof confidence === "number" ? <span class="count">{percent(confidence)}</span> : NOTHING,
-    <span class="count">
+    <Badge key="state" tone={state.tone}>{state.text}</Badge>,
+    typeof confidence === "number"
+      ? <span key="confidence" class="count">{percent(confidence)}</span>
+      : NOTHING,
+    <span key="started" class="count">
       <Since time={run.timestamp} now={now} />
     </span>,
     typeof seconds === "number"
       ? (
-        <span class="count">
+        <span key="cost" class="count">
           {typeof usd === "number" ? dollarsOf(usd) : tokensOf(run.token_totals?.total)}
           <span class="sub">{formatDuration(seconds)}</span>
         </span>
       )
       : NOTHING,
-    <button type="button" class="quiet small act" aria-label={removal} title={removal} onClick={remove}>
+    <button
+      key="remove"
+      type="button"
+      class="quiet small act"
+      aria-label={removal}
+      title={removal}
+      onClick={remove}
+    >
       <Icon name={isLive ? "stop" : "trash"} />
     </button>,
   ];

@@ -132,7 +132,9 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
           />
         </label>
         <span class="note keys">{t("Enter starts, Shift + Enter adds a line")}</span>
-        <button class={isReady ? "primary" : ""} disabled={isBusy}>{t("Start the debate")}</button>
+        <button type="submit" class={isReady ? "primary" : ""} disabled={isBusy}>
+          {t("Start the debate")}
+        </button>
       </div>
       {settings !== undefined &&
         <Options settings={settings} access={access} files={files} onLogin={onLogin} />}

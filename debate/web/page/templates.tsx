@@ -133,7 +133,7 @@ export function Templates(): JSX.Element {
           />
         </label>
         <div class="actions">
-          <button class="primary" disabled={isBusy}>{t("Check and preview")}</button>
+          <button type="submit" class="primary" disabled={isBusy}>{t("Check and preview")}</button>
           <button
             type="button"
             disabled={isBusy}
