@@ -9,7 +9,6 @@ import compare from "lucide/dist/esm/icons/columns-2.mjs";
 import copy from "lucide/dist/esm/icons/copy.mjs";
 import download from "lucide/dist/esm/icons/download.mjs";
 import empty from "lucide/dist/esm/icons/inbox.mjs";
-import enter from "lucide/dist/esm/icons/corner-down-left.mjs";
 import file from "lucide/dist/esm/icons/paperclip.mjs";
 import key from "lucide/dist/esm/icons/key-round.mjs";
 import language from "lucide/dist/esm/icons/languages.mjs";
@@ -23,7 +22,6 @@ import terminal from "lucide/dist/esm/icons/terminal.mjs";
 import theme from "lucide/dist/esm/icons/sun-moon.mjs";
 import trash from "lucide/dist/esm/icons/trash.mjs";
 import upload from "lucide/dist/esm/icons/upload.mjs";
-import wrench from "lucide/dist/esm/icons/wrench.mjs";
 
 type Shape = readonly (readonly [name: string, attributes: Readonly<Record<string, string>>])[];
 
@@ -38,7 +36,6 @@ const ICONS = {
   copy,
   download,
   empty,
-  enter,
   file,
   key,
   language,
@@ -52,7 +49,6 @@ const ICONS = {
   theme,
   trash,
   upload,
-  wrench,
 } as const;
 
 /** The name of an icon. */

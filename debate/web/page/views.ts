@@ -81,7 +81,7 @@ export interface ProviderView {
 }
 
 /** A tool of the agents. */
-export interface ToolView {
+interface ToolView {
   readonly name: string;
   readonly description: string;
   readonly available: boolean;
