@@ -4,10 +4,7 @@ import { Badge, Card, Icon, VisibleText } from "@gateway/shared/ui";
 import { ask } from "./api.ts";
 import { t } from "./language.ts";
 import { useAction } from "./notices.tsx";
-import type { AccessView, LoginView, ProviderView, SettingsView } from "./views.ts";
-
-/** The provider with a login, if the server does not name one. */
-const ASSIST = "assist";
+import type { AccessView, LoginView, SettingsView } from "./views.ts";
 
 /** The card of a server whose models cannot be reached yet. */
 export function Setup({ access, settings, tryIt, onDone }: {
@@ -62,7 +59,7 @@ export function Setup({ access, settings, tryIt, onDone }: {
           <Icon name="play" />
           {t("Try the built-in incident")}
         </button>
-        {login !== undefined && <LoginSteps provider={login.name} onDone={onDone} />}
+        {login !== undefined && <Login provider={login.name} onDone={onDone} />}
       </div>
       <p class="note">
         {t(
@@ -108,23 +105,9 @@ export function Providers({ settings, access, onLogin }: {
         </p>
       )}
       {providers.filter(({ login }) => login).map(({ name }) => (
-        <LoginSteps key={name} provider={name} onDone={onLogin} />
+        <Login key={name} provider={name} onDone={onLogin} />
       ))}
     </section>
-  );
-}
-
-/** The login, as the first thing of the page. */
-export function Login({ providers, isFirst, onDone }: {
-  readonly providers: readonly ProviderView[];
-  readonly isFirst: boolean;
-  readonly onDone: () => void;
-}): JSX.Element {
-  const provider = providers.find(({ login }) => login)?.name ?? ASSIST;
-  return (
-    <Card id="login-title" title={t("Access to models")}>
-      <LoginSteps provider={provider} isFirst={isFirst} onDone={onDone} />
-    </Card>
   );
 }
 
@@ -132,7 +115,8 @@ function askLogin(fields: Record<string, string>): Promise<LoginView> {
   return ask("/api/auth/copilot", { method: "POST", body: new URLSearchParams(fields) });
 }
 
-function LoginSteps({ provider, isFirst = false, onDone }: {
+/** A button that logs in, and the code that the user enters at the provider. */
+export function Login({ provider, isFirst = false, onDone }: {
   readonly provider: string;
   readonly isFirst?: boolean;
   readonly onDone: () => void;

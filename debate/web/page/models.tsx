@@ -90,7 +90,7 @@ function Role({ role, title, settings, models, id, onChoose }: {
   const isTyped = isOther || !isListed;
   const providers = [...new Set(models.map(({ provider }) => provider))];
   return (
-    <div class="role">
+    <div class="fields">
       <div>
         <label>
           {title}

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Icon } from "@gateway/shared/ui";
+import { Card, Icon } from "@gateway/shared/ui";
 import { ask, sendForm } from "./api.ts";
 import { Login, Setup, Tools } from "./access.tsx";
 import { FileList, useFiles } from "./files.tsx";
@@ -19,6 +19,7 @@ export function Start({ isLogin }: { readonly isLogin: boolean }): JSX.Element {
   const [settings] = useLoaded<SettingsView>("/api/settings");
   const [access, reload] = useLoaded<AccessView>("/api/auth/status");
   const isReady = access === undefined || access.missing_settings.length === 0;
+  const login = settings?.providers?.find((each) => each.login)?.name ?? "assist";
   const begin = async (sending: Promise<{ readonly run_id: string }>) => {
     const { run_id } = await sending;
     draft = "";
@@ -29,7 +30,11 @@ export function Start({ isLogin }: { readonly isLogin: boolean }): JSX.Element {
   return (
     <>
       <h1 tabIndex={-1}>{t("What is wrong?")}</h1>
-      {isLogin && <Login providers={settings?.providers ?? []} isFirst onDone={reload} />}
+      {isLogin && (
+        <Card id="login-title" title={t("Access to models")}>
+          <Login provider={login} isFirst onDone={reload} />
+        </Card>
+      )}
       {access !== undefined && !isReady && (
         <Setup access={access} settings={settings} tryIt={tryIt} onDone={reload} />
       )}
