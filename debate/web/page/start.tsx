@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Card, Icon } from "@gateway/shared/ui";
 import { ask, sendForm } from "./api.ts";
 import { Login, Setup, Tools } from "./access.tsx";
@@ -69,7 +69,7 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
   const files = useFiles();
   const [isOver, setOver] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (field.current !== null) field.current.value = draft;
   }, []);
   const start = (form: HTMLFormElement) =>
