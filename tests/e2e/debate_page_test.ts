@@ -23,7 +23,7 @@ browserTest(
 
       await page.goto("/");
       const incident = page.getByRole("textbox", { name: "Incident" });
-      assert.equal(await page.evaluate("document.activeElement?.name"), "topic");
+      await poll(() => page.evaluate("document.activeElement?.name === 'topic'"), { what: "the focus" });
       await incident.fill("memory grows <img src=x onerror=alert(1)>");
       await page.locator("summary", { hasText: /^Options/ }).click();
       await page.getByLabel("Pause between rounds").check();
