@@ -95,7 +95,6 @@ export const SPANISH = {
   dark: "oscuro",
   Language: "Idioma",
   "Language of the agents": "Idioma de los agentes",
-  "This page needs JavaScript.": "Esta página necesita JavaScript.",
   "Try the built-in incident": "Probar el incidente incluido",
   Incident: "Incidente",
   Mode: "Modo",
