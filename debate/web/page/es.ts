@@ -111,7 +111,7 @@ export const SPANISH = {
   "Diagnostic agent": "Agente de diagnóstico",
   "What is wrong?": "¿Qué está fallando?",
   "Paste the alert or describe what is wrong": "Pega la alerta o describe qué está fallando",
-  "Attach a file": "Adjuntar",
+  Attach: "Adjuntar",
   "Attached files": "Archivos adjuntos",
   "Remove {name}": "Quitar {name}",
   context: "contexto",

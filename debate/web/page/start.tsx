@@ -127,7 +127,7 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
       <div class="send">
         <label class="button quiet">
           <Icon name="file" />
-          {t("Attach a file")}
+          {t("Attach")}
           <input
             class="unseen"
             type="file"
