@@ -70,7 +70,7 @@ export interface SettingsView {
 }
 
 /** A configured provider of models. */
-export interface ProviderView {
+interface ProviderView {
   readonly name: string;
   readonly protocol: string;
   readonly configured: boolean;
