@@ -59,6 +59,8 @@ export interface RunHeader {
   readonly status: RunStatus;
   /** Absent while the run is in progress, and without a decision. */
   readonly conclusion?: Conclusion;
+  /** The reason of a failure. */
+  readonly problem?: string;
   /** The run was imported, so this server has not checked it. */
   readonly imported?: true;
   /** Time of the import. Imports of older versions lack it. */
@@ -102,7 +104,8 @@ export function conclusionOf(
   };
 }
 
-const MAX_CAUSE = 300;
+/** The maximum length of a cause and of a problem, in UTF-16 units. */
+export const MAX_CAUSE = 300;
 
 const text = z.string().nullable().catch(null);
 const object = z.record(z.string(), z.unknown()).nullable().catch(null);
@@ -126,6 +129,7 @@ const LIST_FIELDS = {
     confidence: z.number(),
     cause: z.string(),
   }).nullable().catch(null),
+  problem: text,
   imported: z.boolean().catch(false),
   imported_at: text,
 };
@@ -158,13 +162,14 @@ const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
 export function toListItem(runId: string, header: unknown): RunListItem | undefined {
   const result = listSchema.safeParse(header);
   if (!result.success) return undefined;
-  const { title, topic, conclusion: told, imported } = result.data;
+  const { title, topic, problem, conclusion: told, imported } = result.data;
   const conclusion = told !== null && imported ? withoutOutcome(told) : told;
   return {
     run_id: runId,
     ...result.data,
     title: title === null ? null : shortenText(title, MAX_LISTED),
     topic: topic === null ? null : shortenText(topic, MAX_LISTED),
+    problem: problem === null ? null : shortenText(problem, MAX_LISTED),
     conclusion: conclusion === null
       ? null
       : { ...conclusion, cause: shortenText(conclusion.cause, MAX_LISTED) },

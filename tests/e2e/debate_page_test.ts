@@ -22,16 +22,19 @@ browserTest(
       page.on("dialog", (dialog) => dialog.accept());
 
       await page.goto("/");
-      await page.getByLabel("Incident what is wrong").fill("memory grows <img src=x onerror=alert(1)>");
-      await page.getByLabel("Pause between rounds").first().check();
+      const incident = page.getByRole("textbox", { name: "Incident" });
+      await poll(() => page.evaluate("document.activeElement?.name === 'topic'"), { what: "the focus" });
+      await incident.fill("memory grows <img src=x onerror=alert(1)>");
+      await page.locator("summary", { hasText: /^Options/ }).click();
+      await page.getByLabel("Pause between rounds").check();
       await page.setInputFiles("input[name=incident_file]", {
         name: "incident.md",
         mimeType: "text/markdown",
         buffer: (await import("node:buffer")).Buffer.from("it began at noon"),
       });
       assert.ok(await page.locator("select[name=template] option").count() >= 5);
-      await page.keyboard.press("Tab");
-      await page.getByRole("button", { name: "Start the debate" }).press("Enter");
+      await page.getByText("asks before sensitive tools · pauses between rounds").waitFor();
+      await incident.press("Enter");
 
       await page.getByRole("heading", { level: 1, name: "memory grows <img" }).waitFor();
       await page.locator(".live").first().waitFor();
@@ -85,9 +88,9 @@ browserTest(
       await poll(async () => await status.textContent() === "cancelled", { what: "the run to be cancelled" });
 
       await page.getByRole("link", { name: "Runs" }).click();
-      const rows = page.locator("#runs-list tr");
+      const rows = page.locator("tbody tr");
       await poll(async () => await rows.count() === 2, { what: "two runs in the list" });
-      await page.getByRole("button", { name: "Delete" }).first().click();
+      await page.getByRole("button", { name: /^Delete: / }).first().click();
       await poll(async () => await rows.count() === 1, { what: "one run in the list" });
     }),
 );
@@ -195,30 +198,30 @@ browserTest(
       await page.getByText("There are no runs yet").waitFor();
       const shows = (...rows: readonly (readonly [string, string])[]) =>
         poll(async () => {
-          const names = await page.locator("#runs-list a").allTextContents();
-          const states = await page.locator("#runs-list .status").allTextContents();
+          const names = await page.locator("tbody a").allTextContents();
+          const states = await page.locator("tbody .badge").allTextContents();
           return JSON.stringify(names.map((name, index) => [name, states[index]])) === JSON.stringify(rows);
         }, { what: `the list to be ${JSON.stringify(rows)}` });
 
       const first = await server.run({ topic: "memory grows" });
       await server.event(first, "tool_approval_request");
-      await shows(["memory grows", "waits for you"]);
+      await shows(["memory grows", "Waits for you"]);
       await page.getByRole("button", { name: "Stop: memory grows" }).focus();
       const second = await server.run({ topic: "disk is full" });
       await server.event(second, "tool_approval_request");
-      await shows(["disk is full", "waits for you"], ["memory grows", "waits for you"]);
+      await shows(["disk is full", "Waits for you"], ["memory grows", "Waits for you"]);
       const focused = () => page.evaluate("document.activeElement.getAttribute('aria-label')");
       assert.equal(await focused(), "Stop: memory grows");
 
       await (await fetch(`${server.url}/api/runs/${first}`, { method: "DELETE" })).body?.cancel();
-      await shows(["disk is full", "waits for you"], ["memory grows", "cancelled"]);
+      await shows(["disk is full", "Waits for you"], ["memory grows", "Stopped"]);
       assert.equal(await focused(), "Delete: memory grows");
       await page.keyboard.press("Enter");
-      await shows(["disk is full", "waits for you"]);
+      await shows(["disk is full", "Waits for you"]);
       assert.match(asked.join(), /^Delete this run and its record\?\s+memory grows$/);
 
       await server.stop("SIGKILL");
-      await page.getByText("The list may be out of date").waitFor();
+      await page.getByText("The list can be out of date").waitFor();
     }),
 );
 

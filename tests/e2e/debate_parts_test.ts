@@ -132,13 +132,13 @@ browserTest(
       await page.route("**/api/models", (route) => route.fulfill(models(["hub/one", "hub/two"])));
       await page.route("**/api/models/refresh", (route) => route.fulfill(models(["hub/two"])));
       await page.goto("/");
-      await page.locator("summary", { hasText: /^Models$/ }).click();
-      const pick = page.locator("select.pick").first();
-      const field = page.getByLabel("Diagnostic agent: id of the model");
+      await page.locator("summary", { hasText: /^Options/ }).click();
+      const pick = page.getByRole("combobox", { name: "Diagnostic agent", exact: true });
+      const field = page.locator("input[name=diagnostic_model]");
       const shown = async () => [await pick.inputValue(), await field.isVisible(), await field.inputValue()];
       await pick.selectOption("hub/one");
       assert.deepEqual(await shown(), ["hub/one", false, "hub/one"]);
-      await page.getByRole("button", { name: "Look for models again" }).click();
+      await page.getByRole("button", { name: "Refresh" }).click();
       await poll(async () => await field.isVisible(), { what: "the field" });
       assert.deepEqual(await shown(), ["other", true, "hub/one"]);
       await pick.selectOption("");

@@ -170,9 +170,9 @@ browserTest(
   () =>
     onDebatePage({ env: UNSET }, async ({ server, page }) => {
       await page.goto("/");
-      const setup = page.locator("#setup");
+      const setup = page.getByRole("region", { name: "Connect a model provider" });
       await setup.waitFor();
-      assert.deepEqual(await setup.locator("#setup-names code").allTextContents(), [
+      assert.deepEqual(await setup.locator("dd code").allTextContents(), [
         "HUB_BASE_URL",
         "HUB_TOKEN",
         "ASSIST_BASE_URL",

@@ -1,5 +1,7 @@
 import { type JSX, render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useState } from "preact/hooks";
+import { Icon, Problem } from "@gateway/shared/ui";
+import { whyOf } from "./api.ts";
 import { Compare } from "./compare.tsx";
 import { Help } from "./help.tsx";
 import { LANGUAGE, speak, t } from "./language.ts";
@@ -10,7 +12,11 @@ import { Start } from "./start.tsx";
 import { readChoice, storeChoice } from "./stored.ts";
 import { Templates } from "./templates.tsx";
 
-const NAVIGATION = [["#/", "New run"], ["#/runs", "Runs"], ["#/templates", "Templates"]] as const;
+const NAVIGATION: readonly (readonly [target: string, name: string, isIn: (hash: string) => boolean])[] = [
+  ["#/", t("New run"), (hash) => hash === "#/login"],
+  ["#/runs", t("Runs"), (hash) => hash.startsWith("#/runs/") || hash.startsWith("#/compare/")],
+  ["#/templates", t("Templates"), () => false],
+];
 
 function App(): JSX.Element {
   const hash = useHash();
@@ -28,17 +34,23 @@ function App(): JSX.Element {
       </a>
       <header class="bar">
         <div>
-          <p class="brand">{t("Diagnosis debate")}</p>
+          <a class="brand" href="#/">
+            <img src="/static/icon.svg" alt="" />
+            {t("Diagnosis debate")}
+          </a>
           <nav aria-label={t("Pages")}>
-            {NAVIGATION.map(([target, name]) => (
-              <a key={target} href={target} aria-current={target === hash ? "page" : undefined}>{t(name)}</a>
+            {NAVIGATION.map(([target, name, isIn]) => (
+              <a key={target} href={target} aria-current={target === hash ? "page" : isIn(hash) || undefined}>
+                {name}
+              </a>
             ))}
           </nav>
           <div class="choices">
             <Theme />
-            <label class="inline">
+            <label class="choice" title={t("Language")}>
               <span class="unseen">{t("Language")}</span>
-              <select id="language" value={LANGUAGE} onChange={(event) => speak(event.currentTarget.value)}>
+              <Icon name="language" />
+              <select id="language" value={LANGUAGE} onChange={(event) => choose(event.currentTarget)}>
                 <option value="en" lang="en">English</option>
                 <option value="es" lang="es">Español</option>
               </select>
@@ -53,6 +65,12 @@ function App(): JSX.Element {
       </main>
     </WithNotices>
   );
+}
+
+/** The user can keep the language because of unsent text. */
+function choose(select: HTMLSelectElement): void {
+  speak(select.value);
+  select.value = LANGUAGE;
 }
 
 function useHash(): string {
@@ -70,11 +88,16 @@ const COMPARE = /^#\/compare\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
 
 function View({ hash }: { readonly hash: string }): JSX.Element {
   const { complain } = useNotices();
+  // The key of this component is the address, so another view is a new attempt.
+  const [error] = useErrorBoundary();
   useEffect(() => {
     complain("");
     document.title = t("Diagnosis debate");
-    document.querySelector("h1")?.focus();
+    (document.querySelector<HTMLElement>("main [autofocus]") ?? document.querySelector("h1"))?.focus();
   }, []);
+  if (error !== undefined) {
+    return <Problem>{t("Cannot show this page: {why}", { why: whyOf(error) })}</Problem>;
+  }
   const [, runId] = RUN.exec(hash) ?? [];
   if (runId !== undefined) return <RunPage runId={runId} />;
   const [, one, other] = COMPARE.exec(hash) ?? [];
@@ -93,12 +116,13 @@ function Theme(): JSX.Element {
     else document.documentElement.dataset["theme"] = chosen;
   };
   return (
-    <label class="inline">
+    <label class="choice" title={t("Theme")}>
       <span class="unseen">{t("Theme")}</span>
+      <Icon name="theme" />
       <select id="theme" value={theme} onChange={(event) => change(event.currentTarget.value)}>
-        <option value="">{t("system")}</option>
-        <option value="light">{t("light")}</option>
-        <option value="dark">{t("dark")}</option>
+        <option value="">{t("System theme")}</option>
+        <option value="light">{t("Light theme")}</option>
+        <option value="dark">{t("Dark theme")}</option>
       </select>
     </label>
   );

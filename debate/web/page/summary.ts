@@ -239,9 +239,12 @@ const MAX_CAUSE = 260;
 
 /** The cause in one sentence, from the hypothesis with the checked evidence. */
 export function causeOf(summary: Pick<Summary, "decision" | "hypotheses">): string {
-  const said = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
-  // The text starts with a machine-readable claim.
-  const text = said.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
+  return sentenceOf(leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "");
+}
+
+/** The first sentence of a hypothesis, without its ID and its machine-readable claim. */
+export function sentenceOf(said: string): string {
+  const text = said.trim().replace(/^(?:H-?)?\d+:\s*/, "").replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
   const end = text.search(/[.!?](?:\s|$)/);
   const sentence = end < 0 ? text : text.slice(0, end + 1);
   return sentence.length <= MAX_CAUSE

@@ -31,9 +31,11 @@ export interface RunView extends RunFields {
 
 /** A run in the list. */
 export interface ListedRun extends RunFields {
-  readonly conclusion:
+  readonly conclusion?:
     | { readonly cause: string; readonly confidence: number | null; readonly outcome: string | null }
     | null;
+  /** The reason of a failure. */
+  readonly problem?: string | null;
   /** The pending request of a running one. */
   readonly waits_for?: string | null;
 }
@@ -61,7 +63,31 @@ export interface SettingsView {
   readonly comment_timeout_seconds: number;
   readonly max_upload_bytes: number;
   readonly builtin_incident: { readonly topic: string; readonly model: string };
+  readonly providers?: readonly ProviderView[];
+  readonly tools?: readonly ToolView[];
+  /** Model and reasoning effort of each role, such as `skeptic_model`. */
   readonly [name: string]: unknown;
+}
+
+/** A configured provider of models. */
+interface ProviderView {
+  readonly name: string;
+  readonly protocol: string;
+  readonly configured: boolean;
+  /** The variables that are not set. */
+  readonly missing: readonly string[];
+  /** A user can log in instead of setting a token. */
+  readonly login: boolean;
+}
+
+/** A tool of the agents. */
+interface ToolView {
+  readonly name: string;
+  readonly description: string;
+  readonly available: boolean;
+  /** The reason why it is off. */
+  readonly why?: string | null;
+  readonly needs_approval: boolean;
 }
 
 /** The login state of the providers. */
