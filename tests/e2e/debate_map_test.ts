@@ -290,7 +290,10 @@ browserTest(
       await help.getByRole("checkbox").check();
       await page.keyboard.press("Escape");
       for (
-        const [key, id] of [["w", "waiting"], ["a", "answer"], ["h", "hypotheses"], ["c", "conversation"]]
+        const [key, id] of [["w", "waiting"], ["a", "answer"], ["h", "hypotheses"], [
+          "c",
+          "conversation",
+        ]] as const
       ) {
         await page.keyboard.press(key);
         assert.equal(await page.evaluate("document.activeElement.id"), id);

@@ -63,6 +63,50 @@ export function Runs(): JSX.Element {
       }).finally(() => input.value = "");
       location.hash = `#/runs/${run_id}`;
     });
+  const showIncident = (run: ListedRun) => {
+    const { run_id: id, parent_run_id: parent } = run;
+    const name = nameOf(run);
+    const models = modelsOf(run.models);
+    const isTicked = chosen.includes(id);
+    return (
+      <div class="pick">
+        <input
+          type="checkbox"
+          checked={isTicked}
+          disabled={!isTicked && chosen.length >= 2}
+          aria-label={t("Compare: {name}", { name })}
+          onChange={({ currentTarget: { checked } }) =>
+            setTicked(checked ? [...chosen, id] : chosen.filter((each) => each !== id))}
+        />
+        <div>
+          <a class="name" href={`#/runs/${id}`}>
+            <VisibleText text={name} lines limit={200} />
+          </a>
+          <Reason run={run} />
+          <p class="note">
+            {typeof parent === "string" && t("resumed")}
+            {typeof parent === "string" && models !== "" && " · "}
+            <VisibleText text={models} limit={200} />
+          </p>
+        </div>
+      </div>
+    );
+  };
+  const showRemoval = (run: ListedRun) => {
+    const isLive = run.status === "running";
+    const label = t(isLive ? "Stop: {name}" : "Delete: {name}", { name: nameOf(run) });
+    return (
+      <button
+        type="button"
+        class="quiet small act"
+        aria-label={label}
+        title={label}
+        onClick={() => remove(run)}
+      >
+        <Icon name={isLive ? "stop" : "trash"} />
+      </button>
+    );
+  };
   return (
     <>
       <div class="head">
@@ -135,23 +179,15 @@ export function Runs(): JSX.Element {
             id="runs-table"
             caption={<span class="unseen">{t("Runs")}</span>}
             columns={[
-              t("Incident"),
-              t("State"),
-              t("Confidence"),
-              t("Started"),
-              t("Cost"),
-              `(${t("Actions")})`,
+              { name: t("Incident"), show: showIncident },
+              { name: t("State"), show: showState },
+              { name: t("Confidence"), show: showConfidence },
+              { name: t("Started"), show: (run) => <Since time={run.timestamp} now={now} /> },
+              { name: t("Cost"), show: showCost },
+              { name: t("Actions"), isNameHidden: true, show: showRemoval },
             ]}
-            rows={kept.slice(0, room).map((run) => ({
-              key: run.run_id,
-              cells: cellsOf(run, now, {
-                isTicked: chosen.includes(run.run_id),
-                mayTick: chosen.length < 2,
-                tick: (isOn) =>
-                  setTicked(isOn ? [...chosen, run.run_id] : chosen.filter((id) => id !== run.run_id)),
-                remove: () => remove(run),
-              }),
-            }))}
+            rows={kept.slice(0, room)}
+            keyOf={({ run_id }) => run_id}
           />
         </div>
       )}
@@ -166,72 +202,23 @@ export function Runs(): JSX.Element {
 
 const NOTHING = <span class="nothing">–</span>;
 
-interface RowActions {
-  readonly isTicked: boolean;
-  readonly mayTick: boolean;
-  readonly tick: (isOn: boolean) => void;
-  readonly remove: () => void;
+function showState(run: ListedRun): JSX.Element {
+  const { tone, text } = stateOf(run);
+  return <Badge tone={tone}>{text}</Badge>;
 }
 
-function cellsOf(
-  run: ListedRun,
-  now: number,
-  { isTicked, mayTick, tick, remove }: RowActions,
-): readonly JSX.Element[] {
-  const name = nameOf(run);
-  const state = stateOf(run);
-  const isLive = run.status === "running";
-  const removal = isLive ? t("Stop: {name}", { name }) : t("Delete: {name}", { name });
-  const seconds = run.duration_seconds;
-  const confidence = run.conclusion?.confidence;
-  const usd = run.cost_estimate?.total_usd;
-  const models = modelsOf(run.models);
-  const isResumed = run.parent_run_id !== null && run.parent_run_id !== undefined;
-  return [
-    <div key="incident" class="pick">
-      <input
-        type="checkbox"
-        checked={isTicked}
-        disabled={!isTicked && !mayTick}
-        aria-label={t("Compare: {name}", { name })}
-        onChange={({ currentTarget: { checked } }) => tick(checked)}
-      />
-      <div>
-        <a class="name" href={`#/runs/${run.run_id}`}>
-          <VisibleText text={name} lines limit={200} />
-        </a>
-        <Reason run={run} />
-        <p class="note">
-          {isResumed && t("resumed")}
-          {isResumed && models !== "" && " · "}
-          <VisibleText text={models} limit={200} />
-        </p>
-      </div>
-    </div>,
-    <Badge key="state" tone={state.tone}>{state.text}</Badge>,
-    typeof confidence === "number"
-      ? <span key="confidence" class="count">{percent(confidence)}</span>
-      : NOTHING,
-    <span key="started" class="count">
-      <Since time={run.timestamp} now={now} />
-    </span>,
-    typeof seconds === "number"
-      ? (
-        <span key="cost" class="count">
-          {typeof usd === "number" ? dollarsOf(usd) : tokensOf(run.token_totals?.total)}
-          <span class="sub">{formatDuration(seconds)}</span>
-        </span>
-      )
-      : NOTHING,
-    <button
-      key="remove"
-      type="button"
-      class="quiet small act"
-      aria-label={removal}
-      title={removal}
-      onClick={remove}
-    >
-      <Icon name={isLive ? "stop" : "trash"} />
-    </button>,
-  ];
+function showConfidence({ conclusion }: ListedRun): JSX.Element {
+  const confidence = conclusion?.confidence;
+  return typeof confidence === "number" ? <span class="count">{percent(confidence)}</span> : NOTHING;
+}
+
+function showCost({ duration_seconds: seconds, cost_estimate, token_totals }: ListedRun): JSX.Element {
+  const usd = cost_estimate?.total_usd;
+  if (typeof seconds !== "number") return NOTHING;
+  return (
+    <span class="count">
+      {typeof usd === "number" ? dollarsOf(usd) : tokensOf(token_totals?.total)}
+      <span class="sub">{formatDuration(seconds)}</span>
+    </span>
+  );
 }

@@ -3,7 +3,7 @@ import type { TimedEvent } from "./summary.ts";
 /**
  * The shown fields of a run. Every field can be missing, because a record can be edited or come from another version.
  */
-export interface RunFields {
+interface RunFields {
   readonly run_id: string;
   readonly title?: string | null;
   readonly topic?: string | null;
