@@ -149,6 +149,8 @@ function Approval({ runId, call, seconds, isSettled }: {
             class="mono"
             rows={Math.min(12, asked.split("\n").length + 1)}
             spellcheck={false}
+            // A change of the language warns about text that differs from this.
+            defaultValue={asked}
             value={text}
             onInput={(event) => setText(event.currentTarget.value)}
           />

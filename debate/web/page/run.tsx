@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { VisibleText } from "@gateway/shared/ui";
 import { About, Resume } from "./about.tsx";
 import { Answer } from "./answer.tsx";
@@ -186,7 +186,7 @@ function Rename({ record, onDone, reload }: {
 }): JSX.Element {
   const { announce } = useNotices();
   const [isBusy, attempt] = useAction();
-  useEffect(() => document.querySelector<HTMLElement>("#title-form input")?.focus(), []);
+  useLayoutEffect(() => document.querySelector<HTMLElement>("#title-form input")?.focus(), []);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget;

@@ -207,7 +207,7 @@ function ShareMenu({ runId }: { readonly runId: string }): JSX.Element {
         <Icon name="download" />
         {t("Share")}
       </button>
-      <div id="share" popover class="menu">
+      <div id="share" popover class="menu" onClick={({ currentTarget }) => currentTarget.hidePopover()}>
         <a href={`${path}/report`} download>{t("Report as Markdown")}</a>
         <a href={`${path}/report.html`} download>{t("Report as one HTML file")}</a>
         <a href={path} download={`run-${runId.slice(0, 8)}.json`}>
