@@ -289,12 +289,8 @@ browserTest(
       await page.getByRole("button", { name: "Shortcuts" }).click();
       await help.getByRole("checkbox").check();
       await page.keyboard.press("Escape");
-      for (
-        const [key, id] of [["w", "waiting"], ["a", "answer"], ["h", "hypotheses"], [
-          "c",
-          "conversation",
-        ]] as const
-      ) {
+      const places = [["w", "waiting"], ["a", "answer"], ["h", "hypotheses"], ["c", "conversation"]] as const;
+      for (const [key, id] of places) {
         await page.keyboard.press(key);
         assert.equal(await page.evaluate("document.activeElement.id"), id);
       }

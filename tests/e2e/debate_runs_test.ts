@@ -163,6 +163,52 @@ browserTest(
     }),
 );
 
+browserTest(
+  "the page follows the conversation only for a reader at its end",
+  () =>
+    onDebatePage({ isQuiet: false }, async ({ page }) => {
+      const turn = (id: number) =>
+        frame(id, {
+          type: "agent_completed",
+          node: id % 2 === 0 ? "skeptic_agent" : "diagnostic_agent",
+          role: id % 2 === 0 ? "Skeptical Reviewer" : "Primary Diagnosis",
+          content: `turn ${id}`,
+        });
+      const frames = [Array.from({ length: 30 }, (_, index) => turn(index + 1)).join(""), turn(31), turn(32)];
+      const next = frames.map(() => Promise.withResolvers<void>());
+      let asked = 0;
+      await page.route(`**/api/runs/${RUN_ID}/events`, async (route) => {
+        const now = asked++;
+        await next[now]?.promise;
+        await route.fulfill({ contentType: "text/event-stream", body: frames[now] ?? "retry: 60000\n\n" });
+      });
+      await page.route(
+        `**/api/runs/${RUN_ID}`,
+        (route) => route.fulfill({ json: { run_id: RUN_ID, topic: "slow", status: "running", events: [] } }),
+      );
+      await page.goto(`/#/runs/${RUN_ID}`);
+      const said = (id: number) => page.locator("#conversation").getByText(`turn ${id}`, { exact: true });
+      const scrolled = () => page.evaluate<number>("scrollY");
+      next[0]?.resolve();
+      await said(30).waitFor();
+      assert.equal(await scrolled(), 0, "a reader of the beginning stays there");
+
+      await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)");
+      const before = await scrolled();
+      next[1]?.resolve();
+      await said(31).waitFor();
+      await poll(async () => await scrolled() > before, { what: "the page to follow" });
+      const box = await said(31).boundingBox();
+      assert.ok(box !== null && box.y + box.height <= (page.viewportSize()?.height ?? 0));
+
+      await page.evaluate("scrollBy(0, -500)");
+      const above = await scrolled();
+      next[2]?.resolve();
+      await said(32).waitFor();
+      assert.equal(await scrolled(), above);
+    }),
+);
+
 const UNSET = { DIAGNOSTIC_MODEL: "assist/a", SKEPTIC_MODEL: "hub/a", MODERATOR_MODEL: "assist/a" };
 
 browserTest(
