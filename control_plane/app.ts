@@ -10,7 +10,7 @@ import {
   handleUiPasskey,
   redirectToList,
 } from "./pages/handle_pages.ts";
-import { LIST_PATH } from "./pages/page.ts";
+import { LIST_PATH } from "./pages/page.tsx";
 import { handleDecide, handleListApprovals } from "./routes/decide.ts";
 import {
   handleClusters,

@@ -16,7 +16,7 @@ import {
 import { controlPlaneUsedFiles } from "./config/permissions.ts";
 import { Guardrails } from "./guardrails/guardrails.ts";
 import { createNotifier, notificationMs } from "./notify/notifier.ts";
-import { LIST_PATH, pageHeaders, renderUnauthenticatedPage } from "./pages/page.ts";
+import { LIST_PATH, pageHeaders, renderUnauthenticatedPage } from "./pages/page.tsx";
 import { SignerClient } from "./routes/signer_client.ts";
 import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";

@@ -280,14 +280,14 @@ Deno.test("MCP over HTTP lists the cluster tools and announces changes on the se
   const session = await frontend.open("alice");
   assert.deepEqual(await list(session), []);
   const stream = await frontend.send({ token: "alice", session });
-  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = stream.body?.getReader();
   assert.ok(reader);
   await know("a");
   let heard = "";
   while (!heard.includes("notifications/tools/list_changed")) {
-    const { value, done } = await reader.read();
-    assert.ok(!done, heard);
-    heard += value;
+    const read = await reader.read();
+    assert.ok(!read.done, heard);
+    heard += new TextDecoder().decode(read.value);
   }
   await reader.cancel();
   assert.deepEqual(await list(session), K8S_TOOLS);

@@ -4,7 +4,8 @@ import type { StdioStreams } from "../frontends/mcp_stdio.ts";
 export class LinePipe {
   readonly streams: StdioStreams;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
-  readonly #output: ReadableStreamDefaultReader<string>;
+  readonly #output: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #decoder = new TextDecoder();
   #text = "";
 
   constructor() {
@@ -12,7 +13,7 @@ export class LinePipe {
     const output = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 1024 });
     this.streams = { input: input.readable, output: output.writable };
     this.#input = input.writable.getWriter();
-    this.#output = output.readable.pipeThrough(new TextDecoderStream()).getReader();
+    this.#output = output.readable.getReader();
   }
 
   async send(line: string): Promise<void> {
@@ -34,7 +35,7 @@ export class LinePipe {
       }
       const { done, value } = await this.#output.read();
       if (done) throw new Error(`Output ended after ${JSON.stringify(this.#text)}`);
-      this.#text += value;
+      this.#text += this.#decoder.decode(value, { stream: true });
     }
   }
 

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { anyCharacter } from "@gateway/shared/testing";
 import { ASKED, DECIDED, type Elements, render, textOf } from "../testing/detail_page_scene.ts";
 import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
-import { renderDetailPage } from "./detail_page.ts";
-import { segmentText } from "./html.ts";
+import { renderDetailPage } from "./detail_page.tsx";
+import { segmentText } from "@gateway/shared/ui";
 
 Deno.test("renderDetailPage() warns of invisible characters in a command with name and count", () => {
   const warning = render({ approval: recordOf({ command: "ls \u202ex\u202e\x1b c\u0430t" }) })
@@ -99,10 +99,10 @@ Deno.test("renderDetailPage() escapes any text in every field (property)", () =>
 });
 
 const TAGS =
-  "html head meta title style body a header div p nav b bdo q span mark main h1 h2 section code ul li dl dt dd time form button fieldset legend label input select option footer script"
+  "html head meta title style body a header div p nav b bdo q span mark main h1 h2 section code ul li dl dt dd time form button fieldset legend label input select option footer script svg path circle polyline"
     .split(" ");
 const ATTRIBUTES =
-  "action aria-describedby aria-hidden aria-label aria-labelledby autocomplete charset checked class content data-api data-news data-now data-refresh data-since data-state data-until datetime dir disabled hidden href id inputmode lang maxlength method min name novalidate placeholder role selected step tabindex title type value"
+  "action aria-describedby aria-hidden aria-label aria-labelledby autocomplete charset checked class content data-api data-news data-now data-refresh data-since data-state data-until datetime dir disabled hidden href id inputmode lang maxlength method min name novalidate placeholder role selected step tabindex title type value cx cy d points r viewBox"
     .split(" ");
 
 /** Asserts that the page has only our elements. The reader has already rejected HTML that we do not write. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ASKED, DECIDED, type Elements, render, textOf } from "../testing/detail_page_scene.ts";
 import { READ_AT, recordOf } from "../testing/sample_record.ts";
-import { type DetailPage, renderDetailPage } from "./detail_page.ts";
+import { type DetailPage, renderDetailPage } from "./detail_page.tsx";
 
 function factsOf(elements: Elements): Readonly<Record<string, string>> {
   const [names, values] = ["dt", "dd"].map((wanted) =>
@@ -258,12 +258,12 @@ Deno.test.each([
     name: "for how long it was to be learned",
     record: { ...DECIDED, status: "approved", learn_ttl: 7_200_000_000_000n, expires_at: undefined } as const,
     text:
-      "Since the collection, identical requests need no approval for 2 h, or for the signer’s maximum if that is\nshorter.",
+      "Since the collection, identical requests need no approval for 2 h, or for the signer’s maximum if that is shorter.",
   },
   {
     name: "that nothing was learned of what nobody collected",
     record: { ...DECIDED, status: "expired", learn_ttl: 7_200_000_000_000n, expires_at: undefined } as const,
-    text: "not collected in time.\nNothing was learned.",
+    text: "not collected in time.Nothing was learned.",
   },
   {
     name: "that nobody decided",

@@ -4,12 +4,12 @@ import { type Approval, nothingToLearn } from "../approvals/approval.ts";
 import { decideApproval, handleDecide, unknownApproval } from "../routes/decide.ts";
 import type { ControlPlanePorts, Handler } from "../routes/ports.ts";
 import { checkSameOrigin, mayApprove, requireApprover } from "../routes/roles.ts";
-import { parseDecisionForm, readFields } from "./decision_form.ts";
-import { type DetailPage, renderDetailPage } from "./detail_page.ts";
-import { renderListPage } from "./list_page.ts";
-import { LIST_PATH, pageHeaders, renderErrorPage } from "./page.ts";
-import { renderPasskeyPage } from "./passkey_page.ts";
-import { isOwnRequest } from "./request_facts.ts";
+import { parseDecisionForm, readFields } from "./decision_form.tsx";
+import { type DetailPage, renderDetailPage } from "./detail_page.tsx";
+import { renderListPage } from "./list_page.tsx";
+import { LIST_PATH, pageHeaders, renderErrorPage } from "./page.tsx";
+import { renderPasskeyPage } from "./passkey_page.tsx";
+import { isOwnRequest } from "./request_facts.tsx";
 
 const MAX_FORM_BYTES = 16 * 1024;
 

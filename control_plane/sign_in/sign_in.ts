@@ -22,7 +22,7 @@ import {
   renderSignedOutPage,
   renderUnauthenticatedPage,
   SIGN_OUT_PATH,
-} from "../pages/page.ts";
+} from "../pages/page.tsx";
 import type { ControlPlanePorts } from "../routes/ports.ts";
 import { checkSameOrigin } from "../routes/roles.ts";
 import { decideApprover } from "./approver.ts";

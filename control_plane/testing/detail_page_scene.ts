@@ -1,8 +1,8 @@
-import { type DetailPage, renderDetailPage } from "../pages/detail_page.ts";
-import { SCRIPT } from "../pages/script.ts";
-import { STYLE } from "../pages/style.ts";
+import { type DetailPage, renderDetailPage } from "../pages/detail_page.tsx";
+import { SCRIPT } from "../pages/page.tsx";
+import { STYLE } from "../pages/page.tsx";
 import { signRequest } from "@gateway/shared/wire";
-import { readHtml } from "./html_reader.ts";
+import { readHtml } from "@gateway/shared/testing";
 import { READ_AT, recordOf } from "./sample_record.ts";
 
 /** A request for a certificate for one command. */

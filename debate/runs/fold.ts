@@ -1,3 +1,4 @@
+import { cutText } from "@gateway/shared/text";
 import type { CollectedContext } from "../context/collect.ts";
 import { skippedText } from "../engine/graph/flow.ts";
 import { fieldsOf, textOf } from "../engine/graph/text.ts";
@@ -16,10 +17,12 @@ export function recordOf(
   const finished = events.findLast(({ type }) => type === "run_finished");
   const end = endOf(start.timestamp, finished);
   const conclusion = end && records.conclusionOf(facts.decision, facts.hypotheses);
+  const failure = finished?.status === "error" ? events.findLast(({ type }) => type === "error") : undefined;
   return {
     run_id,
     status: records.RUN_STATUSES.find((status) => status === finished?.status) ?? "running",
     ...(conclusion !== undefined && { conclusion }),
+    ...(failure !== undefined && { problem: cutText(textOf(failure.message), records.MAX_CAUSE) }),
     ...start,
     ...end,
     schema_version,

@@ -41,6 +41,8 @@ export interface RunHeader {
   readonly status: RunStatus;
   /** Absent while the run is in progress, and without a decision. */
   readonly conclusion?: Conclusion;
+  /** The reason of a failure. */
+  readonly problem?: string;
   /** Set by the operator, or by an alert. Without a title, lists show the beginning of the topic. */
   readonly title?: string;
   readonly topic: string;
@@ -104,7 +106,8 @@ export function conclusionOf(
   };
 }
 
-const MAX_CAUSE = 300;
+/** The maximum length of a cause and of a problem, in UTF-16 units. */
+export const MAX_CAUSE = 300;
 
 const text = z.string().nullable().catch(null);
 const object = z.record(z.string(), z.unknown()).nullable().catch(null);
@@ -128,6 +131,7 @@ const LIST_FIELDS = {
     confidence: z.number(),
     cause: z.string(),
   }).nullable().catch(null),
+  problem: text,
   imported: z.boolean().catch(false),
   imported_at: text,
 };
@@ -202,13 +206,14 @@ export const RUN_SCHEMA = recordSchema.extend({
 export function toListItem(runId: string, header: unknown): RunListItem | undefined {
   const result = listSchema.safeParse(header);
   if (!result.success) return undefined;
-  const { title, topic, conclusion: told, imported } = result.data;
+  const { title, topic, problem, conclusion: told, imported } = result.data;
   const conclusion = told !== null && imported ? withoutOutcome(told) : told;
   return {
     run_id: runId,
     ...result.data,
     title: title === null ? null : shortenText(title, MAX_LISTED),
     topic: topic === null ? null : shortenText(topic, MAX_LISTED),
+    problem: problem === null ? null : shortenText(problem, MAX_LISTED),
     conclusion: conclusion === null
       ? null
       : { ...conclusion, cause: shortenText(conclusion.cause, MAX_LISTED) },

@@ -45,7 +45,7 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
   assert.deepEqual(
     Object.keys(runs[0]).toSorted(),
     ("conclusion cost_estimate duration_seconds finished_at imported imported_at language models " +
-      "parent_run_id run_id status template timestamp title token_totals topic waits_for").split(" "),
+      "parent_run_id problem run_id status template timestamp title token_totals topic waits_for").split(" "),
   );
 });
 
@@ -185,6 +185,8 @@ Deno.test("a run without an available model ends with an error message", async (
   assert.equal(status, "error");
   assert.deepEqual(events.map(({ type }: Typed) => type), ["error", "run_finished"]);
   assert.equal(events[0].message, "There is no token: set HUB_TOKEN");
+  const { runs: [listed] } = await (await web.get("/api/runs")).json();
+  assert.equal(listed.problem, "There is no token: set HUB_TOKEN");
   assert.deepEqual(web.failures, [`run ${runId} failed: There is no token: set HUB_TOKEN`]);
 });
 

@@ -25,6 +25,7 @@ interface BundleFolders {
 
 /** Bundles all programs, or those of some directories. Modules that are loaded on demand stay separate files. */
 export async function bundleAll({ sources, output }: BundleFolders, only?: readonly string[]): Promise<void> {
+  await run(Deno.execPath(), ["task", "--quiet", "pages"], { cwd: sources });
   for (const [folder, programs] of Map.groupBy(PROGRAMS, ({ folder }) => folder)) {
     if (only !== undefined && !only.includes(folder)) continue;
     const target = join(output, folder);

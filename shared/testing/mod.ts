@@ -17,6 +17,7 @@ export { type EscapedKey, escapeKey } from "./escaped_key.ts";
 export { FakeClock } from "./fake_clock.ts";
 export { FixedRandom } from "./fixed_random.ts";
 export { assertLinearWork } from "./linear_work.ts";
+export { type ReadElement, readHtml } from "./html_reader.ts";
 export { MemoryAuditLog } from "./memory_audit_log.ts";
 export { refusedMethods } from "./refused_methods.ts";
 export { compileSampleCluster, sampleAction, sampleCluster } from "./sample_cluster.ts";

@@ -134,7 +134,7 @@ browserTest(
       );
       assert.equal(
         await page.evaluate("getComputedStyle(document.querySelector('.command')).color"),
-        "rgb(26, 29, 33)",
+        "rgb(22, 25, 29)",
       );
     }),
 );

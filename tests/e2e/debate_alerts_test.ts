@@ -180,14 +180,15 @@ browserTest(
         await page.setViewportSize({ width, height: 844 });
         await page.emulateMedia({ colorScheme });
         await page.goto("/");
-        await page.locator("#alerts .status-completed").nth(1).waitFor();
-        const text = await page.locator("#alerts").innerText();
+        const alerts = page.getByRole("region", { name: "Open alerts" });
+        await alerts.getByText("No confident cause").nth(1).waitFor();
         assert.match(
-          text,
-          /no confident cause P1 · since [^]*CheckoutMemory[^]*no confident cause critical · since /,
+          await alerts.innerText(),
+          /^Open alerts\s+<img src=x [^]*P1 · \d+ days ago\s+No confident cause\s+CheckoutMemory[^]*critical · /,
         );
-        const top = async (id: string) => (await page.locator(id).boundingBox())?.y ?? Infinity;
-        assert.ok(await top("#alerts") < await top("#start-title"));
+        const top = async (name: string) =>
+          (await page.getByRole("region", { name }).boundingBox())?.y ?? Infinity;
+        assert.ok(await top("Open alerts") < Math.min(await top("Recent runs"), 700), "in sight");
         assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false);
         assert.deepEqual(await violationsOf(page), []);
         const folder = Deno.env.get("SCREENS");
@@ -195,7 +196,7 @@ browserTest(
           await page.screenshot({ path: `${folder}/alerts-${width}-${colorScheme}.png` });
         }
       }
-      await page.getByRole("link", { name: /CheckoutMemory/ }).click();
+      await page.getByRole("link", { name: /CheckoutMemory/ }).first().click();
       await page.getByRole("heading", { level: 1, name: "CheckoutMemory" }).waitFor();
     }),
 );

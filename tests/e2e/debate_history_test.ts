@@ -88,7 +88,7 @@ browserTest(
         assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
       };
       await page.goto("/");
-      await page.getByRole("heading", { level: 1, name: "New run" }).waitFor();
+      await page.getByRole("heading", { level: 1, name: "What is wrong?" }).waitFor();
       await check("the start page");
       const background = () => page.evaluate("getComputedStyle(document.body).backgroundColor");
       const dark = await background();
@@ -97,12 +97,13 @@ browserTest(
       assert.notEqual(light, dark);
       await check("the start page in the other theme");
       await page.reload();
-      await page.getByRole("heading", { level: 1, name: "New run" }).waitFor();
+      await page.getByRole("heading", { level: 1, name: "What is wrong?" }).waitFor();
       assert.equal(await background(), light, "the theme is remembered");
       await page.getByLabel("Theme").selectOption("");
       assert.equal(await background(), dark);
       await page.goto("/#/runs");
-      const rows = page.locator("#runs-list tr");
+      const rows = page.locator("tbody tr");
+      const filter = page.getByRole("combobox", { name: "State" });
       const shows = (count: number) =>
         poll(async () => await rows.count() === count, { what: `${count} rows` });
       await shows(50);
@@ -110,7 +111,7 @@ browserTest(
       await page.setViewportSize({ width: 1280, height: 800 });
       assert.deepEqual(
         await page.evaluate(
-          `[...document.querySelectorAll("#runs-list :is(.status, button)")].flatMap((each) => {
+          `[...document.querySelectorAll("tbody :is(.badge, button)")].flatMap((each) => {
             const range = document.createRange();
             range.selectNodeContents(each);
             return new Set([...range.getClientRects()].map(({ y }) => y)).size > 1 ? [each.innerText] : [];
@@ -122,31 +123,31 @@ browserTest(
       await page.setViewportSize({ width: 390, height: 844 });
       await page.getByRole("button", { name: "Show more" }).click();
       await shows(60);
-      await page.locator("#runs-filter").selectOption("cause");
+      await filter.selectOption("cause");
       await shows(20);
       await page.getByRole("searchbox").fill("incident 3:");
       await shows(2);
       assert.match(
         await rows.last().innerText(),
-        /Incident 3: checkout <b>hangs<\/b>\s+cause found, 85 %\s+H-1: Cause number 3/,
+        /Incident 3: checkout <b>hangs<\/b>\s+Cause number 3 of it all[^]*Cause found\s+[^]*85%/,
       );
-      assert.match(await rows.last().innerText(), /\b1,500 tokens, \$0\.2500/);
+      assert.match(await rows.last().innerText(), /\$0\.2500\s*1m 5s/);
       await page.getByRole("searchbox").fill("nothing like it");
       await page.getByText("No run matches").waitFor();
 
-      await page.locator("#runs-filter").selectOption("");
+      await filter.selectOption("");
       await page.getByRole("searchbox").fill("incident 60:");
       await shows(1);
       await page.getByRole("searchbox").fill("incident 6");
       await page.getByRole("checkbox", { name: "Compare: Incident 60" }).check();
       await page.getByRole("checkbox", { name: "Compare: Incident 6:" }).check();
-      await page.getByRole("button", { name: "Compare two runs" }).click();
-      const table = page.locator("#compare table");
+      await page.getByRole("button", { name: "Compare (2 of 2)" }).click();
+      const table = page.getByRole("table", { name: "Two runs compared" });
       await table.waitFor();
       for (
         const said of [
-          /Cause\s+Cause number 60 of it all\s+Cause number 6 of it all/,
-          /Price\s+\$0\.2500\s+\$0\.2500/,
+          /Cause , different Cause number 60 of it all\s+Cause number 6 of it all/,
+          /Cost\s+\$0\.2500\s+\$0\.2500/,
         ]
       ) {
         assert.match((await table.innerText()).replace(/\s+/g, " "), said);
@@ -156,13 +157,16 @@ browserTest(
       assert.ok(box !== null && box.x + box.width <= 390, "both runs are in sight");
 
       await table.getByRole("link", { name: "Incident 60" }).click();
-      await page.getByText("About this run").click();
-      await page.locator("#title-form input").fill("The night of the carts");
       await page.getByRole("button", { name: "Rename" }).click();
+      await poll(() => page.evaluate("document.activeElement?.name === 'title'"), { what: "the focus" });
+      await page.getByRole("textbox", { name: "Title" }).fill("The night of the carts");
+      await page.keyboard.press("Enter");
       await page.getByRole("heading", { level: 1, name: "The night of the carts" }).waitFor();
       await check("a run");
+      await page.getByRole("button", { name: "Share" }).click();
+      await check("the files of a run");
       for (
-        const [link, name] of [["one HTML file", /\.html$/], ["JSON", /^run-[0-9a-f]{8}\.json$/]] as const
+        const [link, name] of [["HTML", /\.html$/], ["JSON", /^run-[0-9a-f]{8}\.json$/]] as const
       ) {
         const download = page.waitForEvent("download");
         await page.getByRole("link", { name: link }).click();
@@ -170,7 +174,7 @@ browserTest(
       }
       const exported = await (await fetch(`${server.url}/api/runs/${idOf(60)}`)).text();
       await page.goto("/#/runs");
-      await page.setInputFiles("#runs-import", {
+      await page.getByLabel("Import a run from its JSON").setInputFiles({
         name: "run.json",
         mimeType: "application/json",
         buffer: Buffer.from(exported),
@@ -178,9 +182,9 @@ browserTest(
       await page.getByRole("heading", { level: 1, name: "The night of the carts" }).waitFor();
       assert.doesNotMatch(page.url(), new RegExp(idOf(60)));
       await page.goto("/#/runs");
-      await page.locator("#runs-filter").selectOption("imported");
+      await filter.selectOption("imported");
       await page.getByRole("searchbox").fill("");
       await shows(1);
-      assert.match(await rows.first().innerText(), /The night of the carts\s+imported/);
+      assert.match(await rows.first().innerText(), /The night of the carts\s[^]*\sImported\s/);
     }),
 );

@@ -94,15 +94,20 @@ browserTest(
       viewport: { width: 390, height: 844 },
     }, async ({ page }) => {
       await page.goto(`/#/runs/${RUN_ID}`);
-      const group = page.locator("#thread > .tools");
-      await group.locator("> details > summary", {
-        hasText: /^3 tool calls for Primary Diagnosis: http_get \(1 failed\)$/,
-      }).waitFor();
-      assert.equal(await group.count(), 1);
-      assert.equal(await group.locator("li.card").count(), 3);
-      assert.equal(await page.locator("#thread > .card > details").count(), 1, "a single call is no group");
+      const conversation = page.getByRole("region", { name: "Conversation" });
+      const turn = conversation.locator("li.turn").first();
+      await turn.getByText("3 tool calls").waitFor();
+      await turn.getByText("1 failed").waitFor();
+      assert.equal(await turn.locator("li.call").count(), 3);
+      assert.match(
+        await turn.locator("li.call").nth(1).innerText(),
+        /#2\s+GET http:\/\/a\.example\/2\s+failed/,
+      );
+      const single = conversation.locator("li.turn").nth(1);
+      assert.equal(await single.locator("li.call").count(), 1);
+      assert.equal(await single.getByText("tool calls").count(), 0, "a single call is no group");
 
-      await page.locator("#thread .card", { hasText: "ls -l" }).getByRole("button", { name: "Copy" }).click();
+      await turn.locator(".copyable", { hasText: "ls -l" }).getByRole("button", { name: "Copy" }).click();
       await page.getByRole("button", { name: "Copied" }).waitFor();
       assert.equal(await page.evaluate("navigator.clipboard.readText()"), "ls -l");
 
@@ -111,30 +116,32 @@ browserTest(
       const nodes = map.locator("[data-key]");
       // The map is drawn after the toggle event, which arrives later.
       await nodes.first().waitFor();
-      assert.deepEqual(
-        await page.evaluate(
-          `[...document.querySelectorAll("#map [data-key]")].map((each) => each.getAttribute("aria-label"))`,
-        ),
-        [
-          "The incident",
-          "Hypothesis H-1, rejected",
-          "Evidence for H-1 that counts: http_get #1",
-          "Objection to H-1, rejected",
-          "Hypothesis H-2, active",
-        ],
-      );
+      const said = [
+        /^Incident$/,
+        /^Hypothesis:\s+H-1\s+rejected\s+70%\s+The cause H-1$/,
+        /^Evidence for H-1 that counts:\s+http_get #1\s+GET http:\/\/a\.example\/1$/,
+        /^Objection to H-1:\s+Skeptic: rejected\s+too <b>late<\/b>$/,
+        /^Hypothesis:\s+H-2\s+active\s+70%\s+The cause H-2$/,
+      ];
+      assert.equal(await nodes.count(), said.length);
+      for (const [index, text] of said.entries()) assert.match(await nodes.nth(index).innerText(), text);
       await nodes.first().focus();
       await page.keyboard.press("ArrowRight");
-      await map.getByText("too <b>late</b>").waitFor();
+      await map.locator(".map-details").getByText("too <b>late</b>").waitFor();
       await page.keyboard.press("ArrowRight");
+      await turn.getByText("3 tool calls").click();
       await map.getByRole("button", { name: "Show the tool call" }).click();
-      assert.ok(
-        await group.locator("> details").getAttribute("open") !== null,
-        "the group of the call is open",
-      );
-      await map.getByLabel("Show").selectOption("1");
+      const quote = turn.locator("mark");
+      await quote.waitFor();
+      assert.equal(await quote.textContent(), "200 OK since noon");
+      await poll(() => page.evaluate("document.activeElement.matches('.call summary')"), {
+        what: "the call to have the focus",
+      });
+      const box = await quote.boundingBox();
+      assert.ok(box !== null && box.y > 0 && box.y < 844, "the quote is in sight");
+      await map.getByLabel("Rounds").selectOption("1");
       assert.equal(await map.locator(".node.dim").count(), 2, "what is of round 2 only");
-      await map.getByLabel("Show").selectOption("");
+      await map.getByLabel("Rounds").selectOption("");
       await map.getByLabel("Moment").focus();
       await page.keyboard.press("Home");
       await map.getByText("Round 1, after Diagnosis").waitFor();
@@ -150,7 +157,7 @@ browserTest(
 const CALL = { agent_node: "diagnostic_agent", agent_role: "Primary Diagnosis", call_id: "ab".repeat(6) };
 
 browserTest(
-  "a browser shows as boxes what hides in a call that waits for approval, and in its result",
+  "a browser shows hidden characters of a call and of its result, and a call without a result",
   () => {
     const call = {
       ...CALL,
@@ -182,19 +189,27 @@ browserTest(
     };
     return onDebatePage({ records: [record] }, async ({ page }) => {
       await page.goto(`/#/runs/${RUN_ID}`);
-      const cards = page.locator("#thread > .card");
-      await poll(async () => await cards.count() === 2, { what: "the call and its result" });
-      for (const card of await cards.all()) {
-        const text = await card.textContent() ?? "";
+      const calls = page.locator("#conversation li.call");
+      await poll(async () => await calls.count() === 2, { what: "both calls" });
+      await calls.nth(1).getByText("no recorded result").waitFor();
+      for (const call of await calls.all()) {
+        await call.locator("summary").first().click();
+        await call.locator("pre").last().waitFor({ state: "attached" });
+        const text = await call.textContent() ?? "";
         assert.doesNotMatch(text, /[\u202e\u200b\u3164\u2066]/);
-        assert.match(text, /"U\+202Etxt\.U\+200Bx",\s+"U\+3164"/);
+        assert.match(text, /"\\u\{202e\}txt\.\\u\{200b\}x",\s+"\\u\{3164\}"/);
       }
-      assert.deepEqual(await cards.first().locator(".odd").allTextContents(), [
-        "U+202E",
-        "U+200B",
-        "U+3164",
-        "U+2066",
-      ]);
+      assert.deepEqual(
+        await page.evaluate(
+          `[...document.querySelectorAll(".call:first-child pre .odd")].map(({ title }) => title)`,
+        ),
+        [
+          "U+2066 bidirectional control",
+          "U+202E RIGHT-TO-LEFT OVERRIDE",
+          "U+200B ZERO WIDTH SPACE",
+          "U+3164 invisible character",
+        ],
+      );
     });
   },
 );
@@ -207,12 +222,14 @@ browserTest(
       await using browser = await TestBrowser.start();
       const killed = await DebateProcess.start(env);
       const page = await (await browser.plainSession(killed.url)).newPage();
-      const card = page.locator(".card", { hasText: "asks to use" });
+      const request = page.getByRole("region", { name: "Waiting for your approval" });
+      const call = page.locator("#conversation li.call", { hasText: "waits for you" });
       let runId: string;
       try {
         runId = await killed.run({ topic: "memory grows" });
         await page.goto(`/#/runs/${runId}`);
-        await card.getByRole("button", { name: "Approve" }).waitFor();
+        await request.getByRole("button", { name: "Approve once" }).waitFor();
+        await call.waitFor();
       } finally {
         await killed.stop("SIGKILL");
       }
@@ -222,8 +239,8 @@ browserTest(
       for (const reload of [() => Promise.resolve(), () => page.reload()]) {
         await reload();
         await poll(isEnded, { what: "the page to say that the run is over" });
-        await card.getByText("ended: the run is over, and no answer was recorded").waitFor();
-        assert.equal(await card.getByRole("button").count(), 0);
+        await page.locator("#conversation li.call", { hasText: "no recorded result" }).waitFor();
+        assert.equal(await call.count() + await request.count(), 0);
         assert.equal(await page.getByRole("button", { name: "Stop" }).isVisible(), false);
       }
     }),
@@ -236,18 +253,17 @@ browserTest(
       const { home, server, browser, page, problems } = scene;
       const runId = await server.run({ topic: "memory grows", require_approval: "true" });
       await page.goto(`/#/runs/${runId}`);
-      const card = page.locator("#asked-list .card").first();
-      await card.getByText("Change the arguments").click();
+      const card = page.locator("#waiting .card").first();
+      await card.getByText("Arguments", { exact: true }).click();
       await card.getByRole("textbox").fill("[1]");
-      await page.getByText("the arguments are not a JSON object").waitFor();
+      await page.getByText("The arguments are not a JSON object").waitFor();
       assert.deepEqual(await violationsOf(page), []);
       await card.getByRole("textbox").fill('{"command":"cat /etc/shadow"}');
       await card.getByRole("button", { name: "Approve with these arguments" }).click();
-      const called = page.locator("#thread li.card", { hasText: "arguments changed by the operator" })
-        .first();
-      await called.locator("summary").click();
-      await called.getByText("Asked for by the agent").waitFor();
-      assert.match(await called.innerText(), /\(failed, arguments changed by the operator/);
+      const called = page.locator("#conversation li.call", { hasText: "changed by the operator" }).first();
+      await called.locator("summary").first().click();
+      await called.getByText("Requested by the agent").waitFor();
+      assert.match(await called.innerText(), /\$ cat \/etc\/shadow\s+changed by the operator[^]*failed/);
       const { events } = await server.json(`/api/runs/${runId}`);
       const event = events.find(({ proposed_args }: { readonly proposed_args?: object }) =>
         proposed_args !== undefined
@@ -261,24 +277,44 @@ browserTest(
         ),
       );
 
-      await page.locator("h1:visible").first().focus();
+      await page.locator("h1").focus();
       await page.keyboard.press("?");
-      const help = page.getByRole("dialog");
-      await help.getByText("Go to what waits for me").waitFor();
+      const help = page.getByRole("dialog", { name: "Shortcuts" });
+      await help.getByText("Go to the pending request").waitFor();
       assert.deepEqual(await violationsOf(page), []);
+      await help.getByRole("checkbox").uncheck();
       await help.getByRole("button", { name: "Close" }).click();
       await page.keyboard.press("r");
+      assert.equal(new URL(page.url()).hash, `#/runs/${runId}`, "shortcuts are off");
+      await page.getByRole("button", { name: "Shortcuts" }).click();
+      await help.getByRole("checkbox").check();
+      await page.keyboard.press("Escape");
+      const places = [["w", "waiting"], ["a", "answer"], ["h", "hypotheses"], ["c", "conversation"]] as const;
+      for (const [key, id] of places) {
+        await page.keyboard.press(key);
+        assert.equal(await page.evaluate("document.activeElement.id"), id);
+      }
+      await page.keyboard.press("m");
+      await page.locator("#map[open] [data-key]").first().waitFor();
+      await page.keyboard.press("j");
+      assert.equal(await page.evaluate("document.activeElement.matches('.thread > li')"), true);
+      await page.keyboard.press("r");
       await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+      await page.keyboard.press("/");
+      await poll(() => page.evaluate("document.activeElement.id === 'runs-search'"), { what: "the search" });
       await page.keyboard.press("n");
-      await page.getByLabel("Incident what is wrong").fill("n r ?");
-      await page.getByRole("heading", { level: 1, name: "New run" }).waitFor();
-      await page.locator("summary", { hasText: /^Models$/ }).click();
-      await page.locator("select.pick").first().selectOption("other");
-      await page.getByLabel("Diagnostic agent: id of the model").fill("replay/memory_leak");
+      assert.equal(await page.getByRole("searchbox").inputValue(), "n", "a key in a field is text");
+      await page.locator("h1").focus();
+      await page.keyboard.press("n");
+      await page.getByRole("heading", { level: 1, name: "What is wrong?" }).waitFor();
+      await page.locator("summary", { hasText: /^Options/ }).click();
+      await page.getByRole("combobox", { name: "Diagnostic agent", exact: true }).selectOption("other");
+      await page.getByLabel("Diagnostic agent: model ID").fill("replay/memory_leak");
       assert.deepEqual(await violationsOf(page), []);
 
       await page.goto("/#/templates");
       const text = page.locator("#template-text");
+      await poll(async () => await text.inputValue() !== "", { what: "the first template" });
       await page.locator("#template-from").selectOption("errors/en");
       await poll(async () => (await text.inputValue()).includes("name: errors"), { what: "the template" });
       await page.getByRole("button", { name: "Check and preview" }).click();
@@ -311,15 +347,15 @@ browserTest(
       const pagina = await spanish.newPage();
       pagina.on("pageerror", (error) => problems.push(error.message));
       await pagina.goto("/");
-      await pagina.getByRole("heading", { level: 1, name: "Nueva ejecución" }).waitFor();
+      await pagina.getByRole("heading", { level: 1 }).waitFor();
       await pagina.getByRole("button", { name: "Iniciar el debate" }).waitFor();
       assert.deepEqual(await violationsOf(pagina), []);
       await pagina.goto(`/#/runs/${runId}`);
-      await pagina.locator("#run-status").getByText("en curso").waitFor();
+      await pagina.locator("#run-status").getByText("te espera").waitFor();
       assert.equal(await pagina.evaluate("document.documentElement.scrollWidth > innerWidth"), false);
       await pagina.locator("#language").selectOption("en");
-      await pagina.locator("#run-status").getByText("running").waitFor();
+      await pagina.locator("#run-status").getByText("waits for you").waitFor();
       await pagina.reload();
-      await pagina.locator("#run-status").getByText("running").waitFor();
+      await pagina.locator("#run-status").getByText("waits for you").waitFor();
     }),
 );

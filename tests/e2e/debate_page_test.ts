@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { poll } from "../stage/poll.ts";
-import { browserTest } from "./chromium.ts";
+import { browserTest, violationsOf } from "./chromium.ts";
 import { onDebatePage } from "./debate_screens.ts";
 import { sceneEnv, withHome } from "./debate_scene.ts";
 import { PROGRAM_PATH } from "../../debate/tools/run_program.ts";
@@ -22,16 +22,19 @@ browserTest(
       page.on("dialog", (dialog) => dialog.accept());
 
       await page.goto("/");
-      await page.getByLabel("Incident what is wrong").fill("memory grows <img src=x onerror=alert(1)>");
-      await page.getByLabel("Pause between rounds").first().check();
+      const incident = page.getByRole("textbox", { name: "Incident" });
+      await poll(() => page.evaluate("document.activeElement?.name === 'topic'"), { what: "the focus" });
+      await incident.fill("memory grows <img src=x onerror=alert(1)>");
+      await page.locator("summary", { hasText: /^Options/ }).click();
+      await page.getByLabel("Pause between rounds").check();
       await page.setInputFiles("input[name=incident_file]", {
         name: "incident.md",
         mimeType: "text/markdown",
         buffer: (await import("node:buffer")).Buffer.from("it began at noon"),
       });
       assert.ok(await page.locator("select[name=template] option").count() >= 5);
-      await page.keyboard.press("Tab");
-      await page.getByRole("button", { name: "Start the debate" }).press("Enter");
+      await page.getByText("asks before sensitive tools · pauses between rounds").waitFor();
+      await incident.press("Enter");
 
       await page.getByRole("heading", { level: 1, name: "memory grows <img" }).waitFor();
       await page.locator(".live").first().waitFor();
@@ -40,17 +43,17 @@ browserTest(
 
       // Approves every pending call and comments every pause until the run ends.
       const status = page.locator("#run-status");
-      const comments = page.locator("#thread .card", { hasText: "look at the carts" });
+      const comments = page.locator(".thread > li", { hasText: "look at the carts" });
       let [approved, commented] = [0, 0];
       await poll(async () => {
-        const approve = page.getByRole("button", { name: "Approve" }).first();
+        const approve = page.getByRole("button", { name: "Approve once" }).first();
         if (await approve.isVisible()) {
           // A decided call can disappear before the click. The next iteration queries the page again.
           await approve.click({ timeout: 5_000 }).then(() => approved += 1, () => {});
         }
         if (await page.locator("#comment-form").isVisible()) {
           await page.getByRole("textbox", { name: "Comment" }).fill("look at the carts");
-          const pick = page.locator("#steer-list select").first();
+          const pick = page.locator("#steer select").first();
           // The content of the form can appear later than the form.
           const isOpen = await page.locator("#steer").getAttribute("open") !== null;
           if (!isOpen) await page.getByText("Pin, drop or add hypotheses").click();
@@ -67,14 +70,16 @@ browserTest(
       assert.ok(approved > 0, "no tool was approved");
       assert.ok(commented > 0, "no comment was asked for");
       await page.getByRole("heading", { name: "Final result" }).waitFor();
-      await page.locator("#thread .card", { hasText: "the operator wants this examined further: " }).first()
+      await page.locator(".thread > li", { hasText: "the operator wants this examined further: " }).first()
         .waitFor();
-      assert.equal(await page.locator("#thread img").count(), 0);
+      assert.equal(await page.locator("main img").count(), 0);
 
       const download = page.waitForEvent("download");
-      await page.getByRole("link", { name: "Report" }).click();
+      await page.getByRole("button", { name: "Share" }).click();
+      await page.getByRole("link", { name: "Report as Markdown" }).click();
       assert.match((await download).suggestedFilename(), /^diagnosis-[0-9a-f]{8}\.md$/);
 
+      await page.getByText("Continue with new evidence").click();
       await page.getByLabel("New evidence").fill("the heap is full of carts");
       await page.locator("#resume-form").getByLabel("Ask me before").uncheck();
       await page.getByRole("button", { name: "Start a new run from here" }).click();
@@ -83,9 +88,9 @@ browserTest(
       await poll(async () => await status.textContent() === "cancelled", { what: "the run to be cancelled" });
 
       await page.getByRole("link", { name: "Runs" }).click();
-      const rows = page.locator("#runs-list tr");
+      const rows = page.locator("tbody tr");
       await poll(async () => await rows.count() === 2, { what: "two runs in the list" });
-      await page.getByRole("button", { name: "Delete" }).first().click();
+      await page.getByRole("button", { name: /^Delete: / }).first().click();
       await poll(async () => await rows.count() === 1, { what: "one run in the list" });
     }),
 );
@@ -127,6 +132,15 @@ browserTest(
           role: "Skeptical Reviewer",
           content: ">".repeat(300),
         },
+        { type: "telepathy" },
+        { type: "moderator_decision", round: 1, decision: null },
+        {
+          type: "agent_completed",
+          node: "skeptic_agent",
+          role: "Skeptical Reviewer",
+          content: "[hypothesis:H-1] needs_evidence [P=0.62]\nReason: A large cache is not yet a leak.\n" +
+            '- [tool:http_get#9] "1498 MB": a snapshot',
+        },
         { type: "run_finished", status: "completed" },
       ],
     };
@@ -136,7 +150,7 @@ browserTest(
         (request) => new URL(request.url()).port === new URL(server.url).port || problems.push(request.url()),
       );
       await page.goto(`/#/runs/${runId}`);
-      const card = page.locator(".card", { hasText: "Primary Diagnosis" });
+      const card = page.locator("#conversation li.turn", { hasText: "Primary Diagnosis" });
       await card.waitFor();
       for (
         const [selector, text] of [
@@ -154,7 +168,19 @@ browserTest(
         assert.equal(await card.locator(selector, { hasText: text }).count(), 1, selector);
       }
       assert.equal(await card.locator("a, img, script, details, h1, [style]").count(), 0);
-      await page.locator(".card pre", { hasText: ">".repeat(300) }).waitFor();
+      await page.locator("#conversation pre", { hasText: ">".repeat(300) }).waitFor();
+      const last = page.locator("#conversation li.turn").last();
+      assert.match(
+        (await last.innerText()).replace(/\s+/g, " "),
+        /H-1 needs evidence Probability 62% A large cache is not yet a leak\. http_get #9 "1498 MB": a snapshot/,
+      );
+      assert.equal(await last.getByRole("button").count(), 0, "a call that does not exist has no link");
+      const notes = await page.locator("#conversation li.event").allInnerTexts();
+      assert.deepEqual(notes.map((text) => text.trim()), [
+        "This event cannot be shown: telepathy",
+        "This event cannot be shown: moderator_decision",
+      ]);
+      assert.deepEqual(await violationsOf(page), []);
     });
   },
 );
@@ -172,30 +198,30 @@ browserTest(
       await page.getByText("There are no runs yet").waitFor();
       const shows = (...rows: readonly (readonly [string, string])[]) =>
         poll(async () => {
-          const names = await page.locator("#runs-list a").allTextContents();
-          const states = await page.locator("#runs-list .status").allTextContents();
+          const names = await page.locator("tbody a").allTextContents();
+          const states = await page.locator("tbody .badge").allTextContents();
           return JSON.stringify(names.map((name, index) => [name, states[index]])) === JSON.stringify(rows);
         }, { what: `the list to be ${JSON.stringify(rows)}` });
 
       const first = await server.run({ topic: "memory grows" });
       await server.event(first, "tool_approval_request");
-      await shows(["memory grows", "waits for you"]);
+      await shows(["memory grows", "Waits for you"]);
       await page.getByRole("button", { name: "Stop: memory grows" }).focus();
       const second = await server.run({ topic: "disk is full" });
       await server.event(second, "tool_approval_request");
-      await shows(["disk is full", "waits for you"], ["memory grows", "waits for you"]);
+      await shows(["disk is full", "Waits for you"], ["memory grows", "Waits for you"]);
       const focused = () => page.evaluate("document.activeElement.getAttribute('aria-label')");
       assert.equal(await focused(), "Stop: memory grows");
 
       await (await fetch(`${server.url}/api/runs/${first}`, { method: "DELETE" })).body?.cancel();
-      await shows(["disk is full", "waits for you"], ["memory grows", "cancelled"]);
+      await shows(["disk is full", "Waits for you"], ["memory grows", "Stopped"]);
       assert.equal(await focused(), "Delete: memory grows");
       await page.keyboard.press("Enter");
-      await shows(["disk is full", "waits for you"]);
+      await shows(["disk is full", "Waits for you"]);
       assert.match(asked.join(), /^Delete this run and its record\?\s+memory grows$/);
 
       await server.stop("SIGKILL");
-      await page.getByText("The list may be out of date").waitFor();
+      await page.getByText("The list can be out of date").waitFor();
     }),
 );
 

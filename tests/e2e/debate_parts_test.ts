@@ -53,22 +53,32 @@ browserTest(
               .join("")
           }`,
         }));
+      // A click on a button that appears this moment was meant for something else.
+      await page.addInitScript(`new MutationObserver((_, observer) => {
+        const button = document.querySelector("button.approve");
+        if (button === null) return;
+        observer.disconnect();
+        button.click();
+      }).observe(document, { childList: true, subtree: true });`);
       await page.goto(`/#/runs/${RUN}`);
       await page.locator("#run-asked").getByText("Decide on run_local_command").waitFor();
-      const card = page.locator("#asked-list .card");
+      const card = page.locator("#waiting .card");
 
       // The approved arguments are the shown arguments.
-      const [approve, forRun] = ["Approve", "Allow this exact call for the whole run"].map((name) =>
+      const [approve, forRun] = ["Approve once", "Allow for this run"].map((name) =>
         card.getByRole("button", { name, exact: true })
       );
       const edited = card.getByRole("button", { name: "Approve with these arguments" });
       const mayDo = async () =>
         await Promise.all([approve, forRun, edited].map((button) => button?.isEnabled()));
-      await card.getByText("Change the arguments").click();
-      assert.deepEqual(await mayDo(), [true, true, false]);
+      await card.getByText("Arguments", { exact: true }).click();
+      await poll(async () => JSON.stringify(await mayDo()) === "[true,true,false]", {
+        what: "the buttons to be ready",
+      });
       const text = card.getByRole("textbox");
+      await text.press("Enter");
       await text.fill("[1]");
-      await card.getByText("the arguments are not a JSON object").waitFor();
+      await card.getByText("The arguments are not a JSON object").waitFor();
       assert.deepEqual(await mayDo(), [false, false, false]);
       await text.fill('{"command":"df"}');
       assert.deepEqual(await mayDo(), [false, false, true]);
@@ -122,13 +132,13 @@ browserTest(
       await page.route("**/api/models", (route) => route.fulfill(models(["hub/one", "hub/two"])));
       await page.route("**/api/models/refresh", (route) => route.fulfill(models(["hub/two"])));
       await page.goto("/");
-      await page.locator("summary", { hasText: /^Models$/ }).click();
-      const pick = page.locator("select.pick").first();
-      const field = page.getByLabel("Diagnostic agent: id of the model");
+      await page.locator("summary", { hasText: /^Options/ }).click();
+      const pick = page.getByRole("combobox", { name: "Diagnostic agent", exact: true });
+      const field = page.locator("input[name=diagnostic_model]");
       const shown = async () => [await pick.inputValue(), await field.isVisible(), await field.inputValue()];
       await pick.selectOption("hub/one");
       assert.deepEqual(await shown(), ["hub/one", false, "hub/one"]);
-      await page.getByRole("button", { name: "Look for models again" }).click();
+      await page.getByRole("button", { name: "Refresh" }).click();
       await poll(async () => await field.isVisible(), { what: "the field" });
       assert.deepEqual(await shown(), ["other", true, "hub/one"]);
       await pick.selectOption("");
@@ -143,30 +153,31 @@ browserTest(
       const page = await (await browser.plainSession(server.url)).newPage();
       const runId = await server.run({ topic: "memory grows", require_approval: "true" });
       await page.goto(`/#/runs/${runId}`);
-      const forRun = page.getByRole("button", { name: "Allow this exact call for the whole run" }).first();
+      const forRun = page.getByRole("button", { name: "Allow for this run", disabled: false }).first();
+      await forRun.waitFor();
       await forRun.focus();
       await page.keyboard.press("Enter");
-      const again = page.locator("#allowed-list").getByRole("button", { name: /^Ask me again about / });
+      const again = page.locator("#allowed").getByRole("button", { name: /^Revoke: / });
       await again.focus();
       await page.keyboard.press("Enter");
-      await page.locator("#thread").getByText("is asked about again").waitFor();
+      await page.locator("#conversation").getByText("needs approval again").waitFor();
       await page.locator("#allowed").waitFor({ state: "hidden" });
 
       // Shortcuts work while a checkbox has the focus. Open evidence stays open when the answer changes.
       const focused = () => page.evaluate("document.activeElement?.id");
       await page.locator("#opt-notify").focus();
       await page.keyboard.press("?");
-      await page.locator("#help").waitFor();
+      await page.getByRole("dialog").waitFor();
       await page.keyboard.press("Escape");
       await page.keyboard.press("h");
-      assert.equal(await focused(), "board");
+      assert.equal(await focused(), "hypotheses");
       const link = page.locator("#answer button.link").first();
       await link.focus();
-      await page.locator("#asked-list .card").waitFor();
+      await page.locator("#waiting .card").waitFor();
       const { events } = await server.json(`/api/runs/${runId}`);
       const { call_id } = events.findLast(({ type }: { type: string }) => type === "tool_approval_request");
       await server.post(`/api/runs/${runId}/approval`, { call_id, approved: false });
-      await poll(async () => await page.locator("#board").getByText("Skeptic, round 1").count() > 0, {
+      await poll(async () => await page.locator(".board").getByText("Skeptic, round 1").count() > 0, {
         what: "the review",
       });
       assert.equal(await page.evaluate("document.activeElement?.textContent"), "http_get #2");
@@ -180,11 +191,14 @@ browserTest(
       };
       await page.route(`**/api/runs/${RUN}`, (route) => route.fulfill({ json: failed }));
       await page.goto(`/#/runs/${RUN}`);
-      await page.locator("#run-asked").getByText("Log in at provider B").focus();
+      await page.locator("#run-asked").getByText("Log in to assist").focus();
       await page.keyboard.press("Enter");
-      await page.getByRole("button", { name: "Log in to provider B" }).waitFor();
-      await poll(async () => await page.evaluate("document.activeElement?.id") === "login", {
-        what: "the button",
-      });
+      await page.getByRole("button", { name: "Log in to assist" }).waitFor();
+      await poll(
+        async () => await page.evaluate("document.activeElement?.textContent") === "Log in to assist",
+        {
+          what: "the button",
+        },
+      );
     }),
 );

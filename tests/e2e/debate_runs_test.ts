@@ -120,9 +120,10 @@ browserTest(
       const frames = [
         frame(1, { type: "tool_call_started", call_id: "1", ...CALL }),
         frame(2, { ...RESULT, call_id: "1", duration_ms: 5 }),
-        frame(3, { type: "tool_call_started", call_id: "2", ...CALL }),
-        frame(4, { type: "something_new", call_id: "2" }) +
-        frame(5, { type: "run_finished", status: "cancelled" }),
+        frame(3, { type: "tool_call_started", call_id: "2", ...CALL }) +
+        frame(4, { type: "moderator_decision", round: 1 }),
+        frame(5, { type: "something_new", call_id: "2" }) +
+        frame(6, { type: "run_finished", status: "cancelled" }),
       ];
       const next = frames.map(() => Promise.withResolvers<void>());
       let asked = 0;
@@ -136,29 +137,75 @@ browserTest(
         (route) => route.fulfill({ json: { run_id: RUN_ID, topic: "slow", status: "running", events: [] } }),
       );
       await page.goto(`/#/runs/${RUN_ID}`);
-      const cards = page.locator("#thread li.card");
+      const calls = page.locator("#conversation li.call");
       const shows = (index: number, text: RegExp) =>
         poll(
-          async () => text.test(await cards.nth(index).locator("> details > summary").textContent() ?? ""),
-          {
-            what: `card ${index} to show ${text}`,
-          },
+          async () => text.test((await calls.nth(index).locator("summary").first().innerText()).trim()),
+          { what: `call ${index} to show ${text}` },
         );
 
       next[0]?.resolve();
-      await cards.first().waitFor();
-      await shows(0, /^http_get, for Primary Diagnosis \(running, 0s\)$/);
-      await shows(0, /\(running, [1-9]\d*s\)$/);
-      assert.match(await cards.first().textContent() ?? "", /a\.example\/U\+202E/);
+      await calls.first().waitFor();
+      await shows(0, /^GET http:\/\/a\.example\/\\u\{202e\}\s+running, 0s$/);
+      await shows(0, /running, [1-9]\d*s$/);
 
       next[1]?.resolve();
-      await shows(0, /\(auto, 5 ms\)$/);
+      await shows(0, /\}\s+5 ms$/);
       next[2]?.resolve();
-      await cards.nth(1).waitFor({ state: "attached" });
-      await shows(1, /\(running, \d+s\)$/);
+      await calls.nth(1).waitFor();
+      await shows(1, /running, \d+s$/);
       next[3]?.resolve();
-      await shows(1, /\(ended without a recorded result\)$/);
-      assert.equal(await cards.count(), 2);
+      await shows(1, /no recorded result$/);
+      assert.equal(await calls.count(), 2);
+      for (const type of ["moderator_decision", "something_new"]) {
+        await page.getByText(`This event cannot be shown: ${type}`).waitFor();
+      }
+    }),
+);
+
+browserTest(
+  "the page follows the conversation only for a reader at its end",
+  () =>
+    onDebatePage({ isQuiet: false }, async ({ page }) => {
+      const turn = (id: number) =>
+        frame(id, {
+          type: "agent_completed",
+          node: id % 2 === 0 ? "skeptic_agent" : "diagnostic_agent",
+          role: id % 2 === 0 ? "Skeptical Reviewer" : "Primary Diagnosis",
+          content: `turn ${id}`,
+        });
+      const frames = [Array.from({ length: 30 }, (_, index) => turn(index + 1)).join(""), turn(31), turn(32)];
+      const next = frames.map(() => Promise.withResolvers<void>());
+      let asked = 0;
+      await page.route(`**/api/runs/${RUN_ID}/events`, async (route) => {
+        const now = asked++;
+        await next[now]?.promise;
+        await route.fulfill({ contentType: "text/event-stream", body: frames[now] ?? "retry: 60000\n\n" });
+      });
+      await page.route(
+        `**/api/runs/${RUN_ID}`,
+        (route) => route.fulfill({ json: { run_id: RUN_ID, topic: "slow", status: "running", events: [] } }),
+      );
+      await page.goto(`/#/runs/${RUN_ID}`);
+      const said = (id: number) => page.locator("#conversation").getByText(`turn ${id}`, { exact: true });
+      const scrolled = () => page.evaluate<number>("scrollY");
+      next[0]?.resolve();
+      await said(30).waitFor();
+      assert.equal(await scrolled(), 0, "a reader of the beginning stays there");
+
+      await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)");
+      const before = await scrolled();
+      next[1]?.resolve();
+      await said(31).waitFor();
+      await poll(async () => await scrolled() > before, { what: "the page to follow" });
+      const box = await said(31).boundingBox();
+      assert.ok(box !== null && box.y + box.height <= (page.viewportSize()?.height ?? 0));
+
+      await page.evaluate("scrollBy(0, -500)");
+      const above = await scrolled();
+      next[2]?.resolve();
+      await said(32).waitFor();
+      assert.equal(await scrolled(), above);
     }),
 );
 
@@ -169,9 +216,9 @@ browserTest(
   () =>
     onDebatePage({ env: UNSET }, async ({ server, page }) => {
       await page.goto("/");
-      const setup = page.locator("#setup");
+      const setup = page.getByRole("region", { name: "Connect a model provider" });
       await setup.waitFor();
-      assert.deepEqual(await setup.locator("#setup-names code").allTextContents(), [
+      assert.deepEqual(await setup.locator("dd code").allTextContents(), [
         "HUB_BASE_URL",
         "HUB_TOKEN",
         "ASSIST_BASE_URL",

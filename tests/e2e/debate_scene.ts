@@ -119,7 +119,8 @@ export class DebateProcess implements AsyncDisposable {
   }
 
   async #collect(stream: ReadableStream<Uint8Array>): Promise<void> {
-    for await (const text of stream.pipeThrough(new TextDecoderStream())) this.#log += text;
+    const decoder = new TextDecoder();
+    for await (const bytes of stream) this.#log += decoder.decode(bytes, { stream: true });
   }
 }
 

@@ -131,24 +131,24 @@ export type OpenPage = (path: string, options: BrowserContextOptions) => Promise
 const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
   found: [
     /Cause found/,
-    /H-1: The price cache/,
-    /93 % confidence/,
-    /low risk/,
-    /Next: Set PRICE_CACHE/,
+    /Cause found The price cache/,
+    /93% confidence low risk/,
+    /Next step Set PRICE_CACHE/,
+    /Recommended fix Key the cache/,
     /47,185 tokens/,
   ],
   unsure: [
     /No confident cause/,
-    /Best candidate, H-1/,
-    /60 % confidence/,
-    /The moderator stated 93 %; limited to 60 % because no evidence for H-1 counts: 3 of 3 cited tool calls failed/,
+    /Best candidate The price cache/,
+    /60% confidence/,
+    /The moderator stated 93%; limited to 60% because no evidence for H-1 counts: 3 of 3 cited tool calls failed/,
     /agrees, without new evidence/,
-    /low risk, unproved .* Unproved: Set PRICE_CACHE=off .* Unproved fix: Key the cache/,
+    /low risk, unproved .* Unproved step Set PRICE_CACHE=off .* Unproved fix Key the cache/,
   ],
-  waiting: [/No cause yet/, /Leads so far, H-1/],
-  paused: [/Undecided so far/, /Leads so far, H-1/, /round 2 of 4/],
-  stopped: [/The run was stopped/, /Best candidate, H-1/],
-  old: [/the evidence was not checked/, /90 % confidence/],
+  waiting: [/No cause yet/, /Leading so far The price cache/],
+  paused: [/Undecided so far/, /Leading so far The price cache/, /round 2 of 4/],
+  stopped: [/The run was stopped/, /Best candidate The price cache/],
+  old: [/the evidence was not checked/, /90% confidence/],
 };
 
 export async function drawn(page: Page, name: Screen["name"]): Promise<void> {

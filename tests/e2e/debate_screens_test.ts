@@ -2,11 +2,19 @@ import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
 import { poll } from "../stage/poll.ts";
 import { browserTest, violationsOf } from "./chromium.ts";
-import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
+import { drawn, lookAtScreens, type Screen, VIEWS } from "./debate_screens.ts";
 
-/** These elements must be visible without scrolling at every width. */
-const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
-const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .reason"];
+const ANSWER = ["#answer .verdict", "#answer .cause"];
+const PROVED = [...ANSWER, "#answer .figure", "#answer .because"];
+/** These elements must be visible without scrolling at every width. A request to the operator is above the answer. */
+const IN_SIGHT: Readonly<Record<Screen["name"], readonly string[]>> = {
+  found: PROVED,
+  unsure: PROVED,
+  old: PROVED,
+  stopped: ANSWER,
+  waiting: ["#waiting .code", "#waiting .approve"],
+  paused: ["#comment-form textarea", "#comment-form .primary"],
+};
 
 browserTest("the page of a run shows the answer first, in every state, width and theme", async () => {
   await lookAtScreens(async ({ name, path }, open) => {
@@ -16,8 +24,7 @@ browserTest("the page of a run shows the answer first, in every state, width and
       const what = `${name}, ${width} pixels wide, ${colorScheme}`;
       const page = await open(path, { viewport: { width, height }, colorScheme });
       await drawn(page, name);
-      const selectors = ["found", "unsure", "old"].includes(name) ? IN_SIGHT_AT_THE_END : IN_SIGHT;
-      for (const selector of selectors) {
+      for (const selector of ["#run-status", ...IN_SIGHT[name]]) {
         await poll(async () => {
           const box = await page.locator(selector).first().boundingBox();
           return box !== null && box.y >= 0 && box.y + box.height <= height;
@@ -30,8 +37,8 @@ browserTest("the page of a run shows the answer first, in every state, width and
         await poll(async () => await page.locator("#run-sure").innerText() !== "", {
           what: "the bar's verdict",
         });
-        const [status, sure, plain] = await Promise.all(["#run-status", "#run-sure", "body"].map(colorOf));
-        assert.deepEqual([status === plain, sure === plain], [true, name === "unsure"], `${what}: ${sure}`);
+        const [sure, plain] = await Promise.all(["#run-sure", "body"].map(colorOf));
+        assert.equal(sure === plain, name === "unsure", `${what}: ${sure}`);
         const sizeOf = (selector: string) =>
           page.evaluate<number>(
             `parseFloat(getComputedStyle(document.querySelector("${selector}")).fontSize)`,
@@ -45,7 +52,14 @@ browserTest("the page of a run shows the answer first, in every state, width and
           /^Decide on run_local_command: [1-5]:\d\d left$/,
         );
         assert.match(await page.title(), /^Waiting for you: /);
-        assert.ok(await page.getByRole("button", { name: "Approve" }).isVisible());
+        assert.ok(await page.getByRole("button", { name: "Approve once" }).isVisible());
+        const request = (await page.locator("#waiting").innerText()).replace(/\s+/g, " ");
+        assert.match(
+          request,
+          /Skeptical Reviewer wants to run a command run_local_command \$ cat \S+traffic\.csv/,
+        );
+        assert.match(request, /The agent wrote before this call: H-3 can be tested immediately/);
+        assert.match(request, /Approve once [1-5]:\d\d left Reject Allow for this run/);
       }
       if (name === "paused") await page.getByText("Pin, drop or add hypotheses").click();
       assert.deepEqual(await violationsOf(page), [], what);
@@ -64,10 +78,9 @@ browserTest("the page of a run shows the answer first, in every state, width and
 /** Evidence leads to the tool call that it cites, and the bar stays in view. */
 async function followEvidence(page: Page): Promise<void> {
   await page.locator("#answer").getByRole("button", { name: "http_get #2" }).click();
-  const call = page.locator("#thread .card", { hasText: "http_get #2" }).first();
-  assert.ok(await call.locator("details").getAttribute("open") !== null);
-  assert.match(await call.locator("pre").last().innerText(), /"entries": 15212/);
-  assert.deepEqual(await call.locator("pre").last().locator("mark").allInnerTexts(), [
+  const call = page.locator("#conversation .call", { hasText: "#2" }).first();
+  await call.getByText('"entries": 15212').first().waitFor();
+  assert.deepEqual(await call.locator("mark").allInnerTexts(), [
     'src/pricing/price_cache.ts priceCache", "entries": 15212, "mb": 1498',
   ]);
   const box = await page.locator("#run-bar").boundingBox();

@@ -59,10 +59,11 @@ const AMBIENT: readonly string[] = [
   "shared/service/mod.ts",
 ];
 
-const PAGE = "debate/web/page/";
+/** Scripts for browsers. */
+export const PAGES = ["debate/web/page/", "control_plane/pages/browser/"];
 
 /** Files that may set timers, in addition to tests. */
-const TIMING = ["shared/clock.ts", PAGE];
+const TIMING = ["shared/clock.ts", ...PAGES];
 
 /** Packages and platform modules without I/O: all of their names, or some. */
 const HARMLESS: Readonly<Record<string, readonly string[] | "all" | "no chance">> = {
@@ -85,6 +86,9 @@ const HARMLESS: Readonly<Record<string, readonly string[] | "all" | "no chance">
   "commander": "all",
   "ipaddr.js": "all",
   "jsonc-parser": "all",
+  "preact": "all",
+  "preact-render-to-string": "all",
+  "preact/hooks": "all",
   "prom-client": "all",
   "prom-client/lib/counter.js": "all",
   "prom-client/lib/gauge.js": "all",
@@ -114,7 +118,8 @@ export function isPure(path: string): boolean {
 
 /** True if a file may use clock, randomness, environment and exit. */
 export function isAmbient(path: string): boolean {
-  return isTest(path) || AMBIENT.includes(path) || path.startsWith(PAGE) || /(?:^|\/)main\.ts$/.test(path);
+  return isTest(path) || AMBIENT.includes(path) || PAGES.some((page) => path.startsWith(page)) ||
+    /(?:^|\/)main\.ts$/.test(path);
 }
 
 /** True if a file may wait by the clock of the machine. */
@@ -124,6 +129,7 @@ export function mayTime(path: string): boolean {
 
 /** True if a pure file may import these names of a module. No names mean the whole module. */
 export function isHarmless(module: string, names: readonly string[]): boolean {
+  if (module.startsWith("lucide/")) return true;
   const harmless = HARMLESS[module] ?? [];
   if (harmless === "all") return true;
   return names.length > 0 &&

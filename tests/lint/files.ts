@@ -39,6 +39,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   ssh: [],
   redact: [],
   files: [],
+  ui: [],
   service: ["files", "wire"],
   config: ["files"],
   state: ["files"],
@@ -80,6 +81,7 @@ const DEBATE_TOPICS = [
   "service",
   "testing",
   "text",
+  "ui",
 ];
 
 /** Returns a path relative to the workspace, or `undefined` for a file outside. */

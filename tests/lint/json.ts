@@ -1,8 +1,9 @@
+import { PAGES } from "./adapters.ts";
 import { isTest, relativePath } from "./files.ts";
 import { globalName, isNameOnly, propertyName } from "./globals.ts";
 
 /** The parser itself, and the debate's page: a browser runs it and it reads only its server's responses. */
-const MAY_PARSE = ["shared/json.ts", "shared/json.ts", "debate/web/page/"];
+const MAY_PARSE = ["shared/json.ts", ...PAGES];
 
 const MESSAGE = "The engine misreads JSON from outside: parse it with shared/json.ts";
 

@@ -6,7 +6,7 @@ const MAY_NAME_CHARACTERS: readonly string[] = [
   // Characters that RFC 4253 and authorized_keys(5) do not allow in a comment.
   "shared/ssh/keys.ts",
   // Shows approvers the kind of a character.
-  "control_plane/pages/html.ts",
+  "shared/ui/visible_text.tsx",
   // Characters that a permission flag of Deno cannot contain.
   "ctl/setup/init.ts",
 ];

@@ -82,6 +82,6 @@ async function* filesIn(folder: string): AsyncIterable<string> {
   for await (const { name, isDirectory } of Deno.readDir(`${ROOT}${folder}`)) {
     const path = `${folder}/${name}`;
     if (isDirectory && name !== "node_modules" && path !== "tests/vectors") yield* filesIn(path);
-    else if (/\.(?:tsx?|js|css)$/.test(name)) yield path;
+    else if (/(?<!\.bundle)\.(?:tsx?|js|css)$/.test(name)) yield path;
   }
 }

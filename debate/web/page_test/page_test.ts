@@ -1,71 +1,14 @@
 import assert from "node:assert/strict";
-import page from "../page/index.html" with { type: "text" };
-import types from "../page/types.js" with { type: "text" };
+import { createElement } from "preact";
+import { render } from "preact-render-to-string";
 import type { Evidence, Hypothesis, Review } from "../../engine/graph/state.ts";
-import { mapOf, SIZE } from "../page/map_layout.js";
-import { ODD } from "@gateway/shared/text";
-import { splitQuoted } from "../page/quotes.js";
-import { codeOf, splitHidden } from "../page/visible.js";
-import { PAGE_FILES } from "../page_files.ts";
-import events from "../../engine/events.ts" with { type: "text" };
-import { SPANISH } from "../page/es.js";
-import { fill, languageName } from "../page/language.js";
+import { readAgentText, readMark } from "../page/agent_text.ts";
+import { callLine } from "../page/call_line.ts";
+import { fill, languageName } from "../page/language.ts";
+import { mapOf, WIDTH } from "../page/map_layout.ts";
+import { Markdown } from "../page/markdown.tsx";
+import { splitQuoted } from "../page/quotes.ts";
 
-/** The interface names of elements in a browser. */
-const CLASSES: Readonly<Record<string, string>> = {
-  a: "HTMLAnchorElement",
-  button: "HTMLButtonElement",
-  details: "HTMLDetailsElement",
-  dialog: "HTMLDialogElement",
-  div: "HTMLDivElement",
-  dl: "HTMLDListElement",
-  fieldset: "HTMLFieldSetElement",
-  form: "Form",
-  h1: "HTMLHeadingElement",
-  h2: "HTMLHeadingElement",
-  h3: "HTMLHeadingElement",
-  input: "HTMLInputElement",
-  ol: "HTMLOListElement",
-  output: "HTMLOutputElement",
-  p: "HTMLParagraphElement",
-  pre: "HTMLPreElement",
-  select: "HTMLSelectElement",
-  span: "HTMLSpanElement",
-  table: "HTMLTableElement",
-  tbody: "HTMLTableSectionElement",
-  textarea: "HTMLTextAreaElement",
-  ul: "HTMLUListElement",
-};
-
-Deno.test("the elements of the page match their types", () => {
-  const inPage = [...page.matchAll(/<(\w+)\b[^>]*? id="([\w-]+)"/g)]
-    .map(([, tag = "", id]) => `${id}: ${CLASSES[tag] ?? "HTMLElement"}`);
-  const [listed = ""] = /^ \* @typedef \{\{\n(?: \* {3}.*\n)+ \* \}\} Elements$/m.exec(types) ?? [];
-  const inTypes = [...listed.matchAll(/^ \* {3}"?([\w-]+)"?: (\w+)/gm)]
-    .map(([, id, type = ""]) => `${id}: ${/Form$/.test(type) ? "Form" : type}`);
-  assert.ok(inPage.length > 80, `${inPage.length} elements`);
-  assert.deepEqual(inTypes.toSorted(), inPage.toSorted());
-});
-
-Deno.test("every form field that the modules read exists", () => {
-  for (
-    const [form, ...names] of [
-      ["start-form", "topic", "template", "language", "mode", "require_approval"],
-      ["comment-form", "comment", "added"],
-      ["resume-form", "require_approval"],
-      ["title-form", "title"],
-    ]
-  ) {
-    const [, text = ""] = new RegExp(`<form id="${form}"([^]*?)</form>`).exec(page) ?? [];
-    for (const name of names) {
-      assert.match(text, new RegExp(`<(?:input|textarea|select)[^>]* name="${name}"`));
-    }
-  }
-});
-
-// This module of the page runs without a browser.
-
-// This module of the page runs without a browser.
 const line = (status: Evidence["status"], ...call_ids: string[]): Evidence => (
   { text: "", round: 2, status, call_ids }
 );
@@ -95,7 +38,7 @@ const hypothesis = (id: string, more: Partial<Hypothesis> = {}): Hypothesis => (
   ...more,
 });
 
-Deno.test("the map has a node for the incident, each hypothesis, each cited call and each objection", () => {
+Deno.test("the map has a mark for the incident, each hypothesis, each cited call and each objection", () => {
   const one = hypothesis("H-1", {
     evidence: [line("grounded", "a"), line("not_in_result", "a", "b")],
     reviews: [review("accepted"), review("needs_evidence")],
@@ -114,122 +57,36 @@ Deno.test("the map has a node for the incident, each hypothesis, each cited call
   assert.deepEqual(nodes.find(({ key }) => key === "h:H-1")?.rounds, [1, 3]);
 });
 
-Deno.test("all marks are inside the map, and later hypotheses are further out", () => {
+Deno.test("marks of the map do not overlap, and edges lead from one column to the next", () => {
   const many = Array.from({ length: 60 }, (_, index) =>
     hypothesis(`H-${index}`, {
-      round: index % 10,
-      evidence: [line("grounded", ...Array.from({ length: 20 }, (_, call) => `${index}.${call}`))],
+      evidence: [
+        line("grounded", ...Array.from({ length: index % 20 }, (_, call) => `${index % 7}.${call}`)),
+      ],
+      reviews: Array.from({ length: index % 4 }, () => review("rejected")),
     }));
-  const { nodes } = mapOf(many);
-  for (const { x, y } of nodes) assert.ok(Math.min(x, y) > 0 && Math.max(x, y) < SIZE);
-  const far = (key: string) => {
-    const { x = 0, y = 0 } = nodes.find((node) => node.key === key) ?? {};
-    return Math.hypot(x - SIZE / 2, y - SIZE / 2);
-  };
-  assert.ok(far("h:H-9") > far("h:H-0"));
-  assert.equal(mapOf([]).nodes.length, 1);
-});
-
-Deno.test.each([
-  { name: "nothing in plain text", text: "ls -l /tmp", parts: ["ls -l /tmp"] },
-  { name: "text that runs backwards", text: "a\u202eb", parts: ["a", "\u202e", "b"] },
-  {
-    name: "two in a row, the last at the end",
-    text: "\u200b\u2066",
-    parts: ["", "\u200b", "", "\u2066", ""],
-  },
-  { name: "a tag outside of the first plane", text: "x\u{e0041}", parts: ["x", "\u{e0041}", ""] },
-  { name: "an unpaired half of a character", text: "x\ud800y", parts: ["x", "\ud800", "y"] },
-  { name: "a no-break space", text: "a\u00a0b", parts: ["a", "\u00a0", "b"] },
-  { name: "no line breaks and tabs", text: "a\r\n\tb\nc", parts: ["a\n\tb\nc"] },
-  { name: "a carriage return alone", text: "a\rb", parts: ["a", "\r", "b"] },
-])("splitHidden() finds $name", ({ text, parts }) => {
-  assert.deepEqual(splitHidden(text), parts);
-});
-
-Deno.test("codeOf() formats a code point", () => {
-  assert.deepEqual(["\r", "\u202e", "\u{e0041}", "\ud800"].map(codeOf), [
-    "U+000D",
-    "U+202E",
-    "U+E0041",
-    "U+D800",
-  ]);
-});
-
-Deno.test("the page uses the server's pattern for hidden characters", async () => {
-  const script = PAGE_FILES.get("/static/hidden_characters.js")?.text ?? "";
-  const loaded = await import(`data:text/javascript,${encodeURIComponent(script)}`);
-  assert.equal(loaded.HIDDEN, ODD);
-});
-
-const spanish: Readonly<Record<string, string>> = SPANISH;
-const OWN = [...PAGE_FILES].filter(([path]) =>
-  path.endsWith(".js") && !/\/(?:es|markdown-it)\.js$/.test(path)
-);
-
-/** All texts of the modules and of the HTML. */
-function said(): ReadonlySet<string> {
-  const modules = OWN.flatMap(([, { text }]) =>
-    [...text.matchAll(/\bt\(\s*("(?:[^"\\]|\\.)*")/g)].map(([, literal]) => JSON.parse(literal ?? ""))
-  );
-  const html = PAGE_FILES.get("/")?.text ?? "";
-  const texts = [...html.matchAll(/>([^<]+)</g), ...html.matchAll(/(?:placeholder|aria-label)="([^"]+)"/g)]
-    .map(([, text]) => (text ?? "").replace(/\s+/g, " ").trim()).filter((text) => /\p{L}/u.test(text));
-  return new Set([...modules, ...texts]);
-}
-
-Deno.test("every text of the page has a Spanish translation", () => {
-  const all = said();
-  assert.ok(all.size > 250);
-  assert.deepEqual([...all].filter((text) => !Object.hasOwn(spanish, text)), []);
-});
-
-Deno.test("every translation is used", () => {
-  const all = said();
-  const literals = new Set(
-    OWN.flatMap(([, { text }]) =>
-      [...text.matchAll(/"((?:[^"\\]|\\.)*)"|\b(\w+):/g)].map(([, one, other]) => one ?? other ?? "")
-    ),
-  );
-  // These words are stored and sent by the server.
-  const stored = new Set([
-    ...[
-      "running",
-      "completed",
-      "cancelled",
-      "error",
-      "active",
-      "confirmed",
-      "accepted",
-      "approved",
-      "timeout",
-    ],
-    ...["auto", "cached", "medium", "continue", "Primary Diagnosis", "Skeptical Reviewer"],
-  ]);
-  const unknown = Object.keys(spanish).filter((text) =>
-    !all.has(text) && !literals.has(text) && !stored.has(text)
-  );
-  assert.deepEqual(unknown, []);
-});
-
-Deno.test("translations have the placeholders of their texts", () => {
-  const values = (text: string) => (text.match(/\{\w+\}/g) ?? []).toSorted();
-  for (const [text, translation] of Object.entries(spanish)) {
-    assert.deepEqual(values(translation), values(text), text);
+  const { nodes, edges, height } = mapOf(many);
+  for (const [index, { x, y, width, height: own }] of nodes.entries()) {
+    assert.ok(x >= 0 && y >= 0 && x + width <= WIDTH && y + own <= height);
+    const hit = nodes.slice(index + 1).find((other) =>
+      other.x < x + width && x < other.x + other.width && other.y < y + own && y < other.y + other.height
+    );
+    assert.equal(hit, undefined);
   }
+  const ends = new Map(nodes.map((each) => [each.key, each]));
+  const columns = [...new Set(nodes.map(({ x }) => x))].toSorted((a, b) => a - b);
+  for (const { from, to } of edges) {
+    const [left, right] = [ends.get(from), ends.get(to)];
+    assert.ok(left !== undefined && right !== undefined);
+    assert.equal(columns.indexOf(right.x), columns.indexOf(left.x) + 1);
+    assert.ok(left.x + left.width < right.x);
+  }
+  assert.equal(mapOf([]).nodes.length, 1);
 });
 
 Deno.test("fill() inserts a value that looks like a placeholder unchanged", () => {
   assert.equal(fill("{a} and {b}", { a: "{b}", b: "$&" }), "{b} and $&");
   assert.equal(fill("{a}{c}", { a: undefined }), "");
-});
-
-Deno.test("the page handles every type of event", () => {
-  const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
-  const shown = PAGE_FILES.get("/static/conversation.js")?.text ?? "";
-  const counted = PAGE_FILES.get("/static/summary.js")?.text ?? "";
-  assert.ok(types.length > 20);
-  assert.deepEqual(types.filter((type) => !`${shown}${counted}`.includes(`case "${type}":`)), []);
 });
 
 Deno.test("a language is shown by its name, an unknown one by its code", () => {
@@ -258,4 +115,117 @@ Deno.test.each([
   const parts = splitQuoted(RESULT, line);
   assert.equal(parts.join(""), RESULT);
   assert.deepEqual(parts.filter((_, index) => index % 2 === 1), marked);
+});
+
+Deno.test("readAgentText() turns the markers of the protocol into blocks and keeps the text around them", () => {
+  const text = [
+    "It began with 4.12.0.\r",
+    "",
+    "### HYPOTHESIS-H-1 [P=0.60]",
+    "Text: The cache grows.",
+    "",
+    '- [tool:http_get#2] "1498 MB": of 1712',
+    "",
+    "**HIPÓTESIS-H-2** [P=25%]",
+    "Text: The pool leaks.",
+    "```",
+    "",
+    "[hypothesis:H-9] accepted",
+    "```",
+    "",
+    "Cheapest experiment: read the code.",
+    "- [hypothesis:H-3] Rejected [P: 0,03] flat traffic",
+    "Reason: it stayed flat.",
+    "EARLY_OUT_RECOMMENDED: true",
+    "EARLY_OUT_CONFIDENCE: 0.94",
+    "EARLY_OUT_RATIONALE: All agrees.",
+    "Done.",
+  ].join("\n");
+  assert.deepEqual(readAgentText(text), [
+    { kind: "text", text: "It began with 4.12.0." },
+    {
+      kind: "hypothesis",
+      id: "H-1",
+      share: .6,
+      text: 'The cache grows.\n\n- [tool:http_get#2] "1498 MB": of 1712',
+    },
+    {
+      kind: "hypothesis",
+      id: "H-2",
+      share: .25,
+      text: "The pool leaks.\n```\n\n[hypothesis:H-9] accepted\n```",
+    },
+    { kind: "text", text: "Cheapest experiment: read the code." },
+    { kind: "review", id: "H-3", verdict: "rejected", share: .03, text: "flat traffic\nit stayed flat." },
+    { kind: "end", share: .94, text: "All agrees." },
+    { kind: "text", text: "Done." },
+  ]);
+});
+
+Deno.test.each([
+  { name: "a mention in a sentence", text: "I think HYPOTHESIS-H-1 [P=0.6] holds." },
+  { name: "a review without a verdict", text: "[hypothesis:H-1] maybe" },
+  { name: "a longer word", text: "[hypothesis:H-1] accepted_by_all" },
+  { name: "a long ID", text: `### HYPOTHESIS-${"x".repeat(60)} [P=0.6]` },
+  { name: "a marker in a code block", text: "```\n### HYPOTHESIS-H-1 [P=0.6]\n```" },
+  { name: "no recommendation", text: "EARLY_OUT_RECOMMENDED: false\nEARLY_OUT_CONFIDENCE: 0.9" },
+  { name: "an unknown marker", text: "### VERDICT-H-1 [P=0.6]" },
+])("readAgentText() keeps $name as text", ({ text }) => {
+  assert.deepEqual(readAgentText(text), [{ kind: "text", text }]);
+});
+
+Deno.test("readAgentText() reads a probability that is none, and hostile repetition in linear time", () => {
+  assert.deepEqual(readAgentText("### HYPOTHESIS-H-1 [P=sure]"), [
+    { kind: "hypothesis", id: "H-1", share: undefined, text: "" },
+  ]);
+  const begun = performance.now();
+  for (const piece of ["### HYPOTHESIS-H-1 [P=0.6]\n", "[hypothesis:", "\n\n- ", "*# ", "```\n"]) {
+    readAgentText(piece.repeat(20_000));
+  }
+  assert.ok(performance.now() - begun < 5000);
+});
+
+Deno.test.each([
+  { text: "tool:http_get#2", mark: { kind: "call", tool: "http_get", number: 2 } },
+  { text: "hypothesis:H-1", mark: { kind: "hypothesis", id: "H-1" } },
+  { text: "tool:http_get", mark: undefined },
+  { text: "tool:a b#1", mark: undefined },
+  { text: "x", mark: undefined },
+])("readMark() reads $text", ({ text, mark }) => {
+  assert.deepEqual(readMark(text), mark);
+});
+
+Deno.test.each([
+  { name: "HTML as text", text: "<img src=x onerror=alert(1)>", shows: /&lt;img src=x/ },
+  {
+    name: "links as text",
+    text: "[a](javascript:alert(1)) ![b](http://c) <http://d>",
+    shows: /\[a\]\(javascript/,
+  },
+  { name: "hidden characters by name", text: "a\u202eb", shows: /RIGHT-TO-LEFT OVERRIDE/ },
+  {
+    name: "a call that does not exist without a link",
+    text: "[tool:x#1]",
+    shows: /<span class="mark-link">/,
+  },
+  { name: "a mark in code as code", text: "`[tool:x#1]`", shows: /<code>.*\[tool:x#1\]/ },
+  { name: "too deep nesting as code", text: ">".repeat(300), shows: /<pre.*>>>/ },
+  { name: "a heading as bold text", text: "# A", shows: /<p><b>A<\/b><\/p>/ },
+  { name: "the start of a list", text: "3. a", shows: /<ol start="3"><li>a/ },
+])("Markdown shows $name", ({ text, shows }) => {
+  const html = render(createElement(Markdown, { text }));
+  assert.match(html, shows);
+  assert.doesNotMatch(html, /<(?:a|img|script|h\d|iframe)\b| style=/);
+});
+
+Deno.test.each([
+  { tool: "run_local_command", args: { command: "ls -l" }, line: "$ ls -l" },
+  { tool: "run_ssh_command", args: { host: "web1", command: "uptime" }, line: "$ ssh web1 uptime" },
+  { tool: "query_prometheus", args: { query: "sum(\n  up\n)" }, line: "PromQL: sum( up )" },
+  { tool: "http_get", args: { url: { a: 1 } }, line: 'GET {"a":1}' },
+  { tool: "other", args: { a: 1, b: [2], c: "x", d: 4 }, line: "other a=1 b=[2] c=x" },
+  { tool: "run_local_command", args: { argv: ["ls"] }, line: 'run_local_command argv=["ls"]' },
+  { tool: "http_get", args: null, line: "http_get" },
+])("callLine() describes $tool", ({ tool, args, line }) => {
+  assert.equal(callLine(tool, args), line);
 });

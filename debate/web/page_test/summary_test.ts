@@ -12,11 +12,8 @@ import {
   titleOf,
   tokensOf,
   verdictOf,
-} from "../page/summary.js";
+} from "../page/summary.ts";
 
-// This module of the page runs without a browser.
-
-// This module of the page runs without a browser.
 /** The events have only the fields that this test needs. */
 const tell = (summary: Summary, event: object) => tellEvent(summary, event as TimedEvent);
 
@@ -43,13 +40,13 @@ const decide = (grounding: object | undefined, leading_hypothesis = "H-1: pool")
 });
 
 Deno.test.each([
-  { name: "no events", events: [], status: "running", title: "No cause yet", tone: "open" },
+  { name: "no events", events: [], status: "running", title: "No cause yet", tone: "accent" },
   {
     name: "undecided",
     events: [decide({ outcome: null })],
     status: "running",
     title: "Undecided so far",
-    tone: "open",
+    tone: "accent",
   },
   {
     name: "found",
@@ -76,7 +73,7 @@ Deno.test.each([
     name: "failed",
     events: [{ type: "error", message: "The model is gone" }],
     status: "error",
-    title: "The model is gone",
+    title: "The run failed",
     tone: "bad",
   },
   {
@@ -121,7 +118,8 @@ Deno.test("a pending request ends with its decision or with the run", () => {
     { type: "model_waiting", seconds: 20 },
   );
   assert.deepEqual([[...waiting.approvals.keys()], waiting.pausedAt], [["b"], "2026-01-02T03:04:05Z"]);
-  assert.equal(waiting.limited?.seconds, 20);
+  tell(waiting, { type: "model_waiting", seconds: 40 });
+  assert.deepEqual([waiting.limited?.seconds, waiting.limited?.tries], [40, 2]);
   tell(waiting, { type: "run_finished" });
   assert.deepEqual([waiting.approvals.size, waiting.pausedAt, waiting.limited], [0, undefined, undefined]);
 });
@@ -140,12 +138,38 @@ Deno.test("the cause omits the claim if a sentence follows it", () => {
   assert.equal(cause(claim), claim);
 });
 
-Deno.test("an agent that waits for an approval is not shown as thinking", () => {
-  const summary = summaryOf(
-    { type: "agent_turn_started", agent_role: "Skeptic" },
-    { type: "tool_approval_request", call_id: "c", tool_name: "http_get", args: {} },
-  );
-  assert.equal(summary.doing, undefined);
+const SKEPTIC = { agent_node: "skeptic_agent", agent_role: "Skeptical Reviewer" };
+const TURN = { type: "agent_turn_started", ...SKEPTIC, timestamp: "2026-01-02T03:04:05Z" };
+const ASKED = { type: "tool_approval_request", ...SKEPTIC, call_id: "c", tool_name: "http_get", args: {} };
+const since = TURN.timestamp;
+
+Deno.test.each([
+  { name: "an agent in its turn", events: [TURN], doing: { node: "skeptic_agent", since } },
+  { name: "nobody while a call waits for approval", events: [TURN, ASKED], doing: undefined },
+  {
+    name: "the agent with its tool",
+    events: [TURN, { type: "tool_call_started", ...SKEPTIC, tool_name: "http_get", timestamp: since }],
+    doing: { node: "skeptic_agent", since, tool: "http_get" },
+  },
+  {
+    name: "the moderator after the rebuttal",
+    events: [{ type: "agent_skipped", node: "diagnostic_rebuttal_agent", timestamp: since }],
+    doing: { node: "moderator_agent", since },
+  },
+  { name: "nobody after the end", events: [TURN, { type: "run_finished" }], doing: undefined },
+])("the summary says who speaks: $name", ({ events, doing }) => {
+  assert.deepEqual(summaryOf(...events).doing, doing);
+});
+
+Deno.test("a pause for a rate limit ends with the first text, and a failure keeps the provider's words", () => {
+  const summary = summaryOf({ type: "model_waiting", seconds: 5 }, {
+    type: "agent_delta",
+    ...SKEPTIC,
+    delta: "x",
+  });
+  assert.equal(summary.limited, undefined);
+  tell(summary, { type: "error", message: "The model is gone" });
+  assert.equal(summary.problem, "The model is gone");
 });
 
 Deno.test("an approval for the whole run is known until it is revoked or the run ends", () => {

@@ -1,0 +1,42 @@
+import { t } from "./language.ts";
+
+/**
+ * Sends a request to the server. The message of an error can be shown to the user. The server can be newer than the
+ * page, so the caller declares the type that it expects.
+ */
+export async function ask<Answer>(path: string, options: RequestInit = {}): Promise<Answer> {
+  let response: Response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error(t("The server did not answer"));
+  }
+  if (response.ok) return await response.json();
+  const problem = await response.json().catch(() => ({}));
+  throw new Error(problem.detail ?? t("The server answered {status}", { status: response.status }));
+}
+
+/** Sends JSON. */
+export function send<Answer>(path: string, body: unknown): Promise<Answer> {
+  return ask(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
+/** Sends a form. Unchecked boxes are sent as false. File fields without a file are omitted. */
+export function sendForm<Answer>(path: string, form: HTMLFormElement): Promise<Answer> {
+  const fields = new FormData(form);
+  for (const { type, name, checked, files } of form.querySelectorAll("input")) {
+    if (name === "") continue;
+    if (type === "checkbox") fields.set(name, String(checked));
+    if (type === "file" && files?.length === 0) fields.delete(name);
+  }
+  return ask(path, { method: "POST", body: fields });
+}
+
+/** The reason of a failure as a text for the user. */
+export function whyOf(error: unknown): string {
+  return error instanceof Object && "message" in error ? String(error.message) : String(error);
+}

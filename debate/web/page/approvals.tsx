@@ -1,0 +1,241 @@
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Card, VisibleText } from "@gateway/shared/ui";
+import { ODD } from "@gateway/shared/text";
+import type { ToolArgs } from "../../engine/events.ts";
+import { send } from "./api.ts";
+import { callText } from "./call_text.ts";
+import { CodeBlock } from "./code_block.tsx";
+import { formatClock } from "./format.ts";
+import { t } from "./language.ts";
+import { useNow } from "./loaded.ts";
+import { useAction } from "./notices.tsx";
+import { Part } from "./part.tsx";
+import { type PendingCall, timeLeft } from "./summary.ts";
+
+/** A click this soon after a request appears or moves was meant for something else. */
+const SETTLED_MS = 500;
+const PROMPT = "$ ";
+const MAX_REASON = 600;
+
+/** The pending requests of a run. */
+export function Approvals({ runId, calls, seconds }: {
+  readonly runId: string;
+  readonly calls: readonly PendingCall[];
+  /** The time limit of the server. */
+  readonly seconds: number | undefined;
+}): JSX.Element {
+  const ids = calls.map(({ call_id }) => call_id).join(" ");
+  const newest = calls.at(-1);
+  const [settled, setSettled] = useState("");
+  const before = useRef(0);
+  useEffect(() => {
+    // The focus of a decided request goes to a heading, because a button of another request could be pressed by mistake.
+    if (calls.length < before.current && document.activeElement === document.body) {
+      document.querySelector<HTMLElement>("#waiting .card h2, h1")?.focus({ preventScroll: true });
+    }
+    before.current = calls.length;
+    const timer = setTimeout(setSettled, SETTLED_MS, ids);
+    return () => clearTimeout(timer);
+  }, [ids]);
+  return (
+    <>
+      {/* A live region announces only changes, so it is always on the page. */}
+      <p class="unseen" role="status">
+        {newest !== undefined &&
+          t("{role} asks for approval to use {tool}.", {
+            role: t(newest.agent_role),
+            tool: newest.tool_name,
+          })}
+      </p>
+      {calls.length > 0 && (
+        <section id="waiting" class="waiting" aria-labelledby="asked-title" tabIndex={-1}>
+          <h2 id="asked-title" class="unseen">{t("Waiting for your approval")}</h2>
+          {calls.map((call) => (
+            <Part key={call.call_id}>
+              <Approval runId={runId} call={call} seconds={seconds} isSettled={settled === ids} />
+            </Part>
+          ))}
+        </section>
+      )}
+    </>
+  );
+}
+
+interface Answer {
+  readonly approved: boolean;
+  readonly for_run?: boolean;
+  readonly args?: ToolArgs;
+}
+
+/**
+ * A tool call that waits for the operator. The shown arguments are the approved arguments: while others are in the
+ * editor, only those can be approved. The buttons belong to no form, so Enter in a field presses none.
+ */
+function Approval({ runId, call, seconds, isSettled }: {
+  readonly runId: string;
+  readonly call: PendingCall;
+  readonly seconds: number | undefined;
+  readonly isSettled: boolean;
+}): JSX.Element {
+  const { call_id, tool_name, agent_role, args, need, reason, timestamp } = call;
+  const asked = editable(args);
+  const [text, setText] = useState(asked);
+  const [isBusy, attempt] = useAction();
+  const left = timeLeft(timestamp, seconds, useNow(1000));
+  const isChanged = text !== asked;
+  const edited = readArguments(text);
+  const { isCommand, text: shown } = callText(tool_name, args);
+  const answer = (given: Answer) => () => {
+    if (!isSettled || (given.approved && given.args === undefined && isChanged)) return;
+    attempt(() => send(`/api/runs/${runId}/approval`, { call_id, ...given }));
+  };
+  const button = { type: "button", "aria-disabled": isSettled ? undefined : "true" } as const;
+  return (
+    <Card
+      id={`asked-${call_id}`}
+      tone="warn"
+      title={
+        <>
+          {t(isCommand ? "{role} wants to run a command" : "{role} wants to call a tool", {
+            role: t(agent_role),
+          })}
+          <span class="note">
+            <VisibleText text={tool_name} limit={80} />
+          </span>
+        </>
+      }
+    >
+      <CodeBlock text={shown}>
+        {isCommand && <span class="prompt" aria-hidden="true">{PROMPT}</span>}
+        <VisibleText text={shown} />
+      </CodeBlock>
+      {need !== undefined && (
+        <p class="warning">
+          <VisibleText text={need} />
+        </p>
+      )}
+      {reason !== undefined && reason !== "" && (
+        <blockquote class="said">
+          <p class="note">{t("The agent wrote before this call:")}</p>
+          <p>
+            <VisibleText text={reason} limit={MAX_REASON} lines />
+          </p>
+        </blockquote>
+      )}
+      <div class="actions">
+        <button
+          {...button}
+          class="approve"
+          disabled={isBusy || isChanged}
+          onClick={answer({ approved: true })}
+        >
+          {t("Approve once")}
+        </button>
+        {left !== undefined && (
+          <span class="count note" role="timer">{t("{time} left", { time: formatClock(left) })}</span>
+        )}
+        <button {...button} disabled={isBusy} onClick={answer({ approved: false })}>{t("Reject")}</button>
+        <button
+          {...button}
+          class="quiet"
+          disabled={isBusy || isChanged}
+          title={t("Identical calls of this run need no approval, until you revoke it.")}
+          onClick={answer({ approved: true, for_run: true })}
+        >
+          {t("Allow for this run")}
+        </button>
+      </div>
+      <details class="more">
+        <summary>{t("Arguments")}</summary>
+        <label>
+          <span class="note">{t("JSON. You can approve the call with other arguments.")}</span>
+          <textarea
+            class="mono"
+            rows={Math.min(12, asked.split("\n").length + 1)}
+            spellcheck={false}
+            // A change of the language warns about text that differs from this.
+            defaultValue={asked}
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+        <p class="note" role="status">{edited === undefined && t("The arguments are not a JSON object.")}</p>
+        <div class="actions">
+          <button
+            {...button}
+            disabled={isBusy || !isChanged || edited === undefined}
+            onClick={edited && answer({ approved: true, args: edited })}
+          >
+            {t("Approve with these arguments")}
+          </button>
+          <button type="button" class="quiet" disabled={!isChanged} onClick={() => setText(asked)}>
+            {t("Undo the changes")}
+          </button>
+        </div>
+      </details>
+    </Card>
+  );
+}
+
+const EVERY_ODD = new RegExp(ODD, "gu");
+
+/** Arguments as JSON, with hidden characters as escapes. */
+function editable(args: ToolArgs): string {
+  return JSON.stringify(args, null, 2).replace(EVERY_ODD, (odd) => odd === "\n" ? odd : escapeOdd(odd));
+}
+
+function escapeOdd(odd: string): string {
+  return Array.from(
+    { length: odd.length },
+    (_, at) => `\\u${odd.charCodeAt(at).toString(16).padStart(4, "0")}`,
+  ).join("");
+}
+
+/** The arguments, or `undefined` if the text is not a JSON object. */
+function readArguments(text: string): ToolArgs | undefined {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The calls that are approved for the whole run. */
+export function Allowed({ runId, calls }: {
+  readonly runId: string;
+  readonly calls: readonly Pick<PendingCall, "call_id" | "tool_name" | "args">[];
+}): JSX.Element | null {
+  if (calls.length === 0) return null;
+  return (
+    <section id="allowed" aria-labelledby="allowed-title">
+      <h3 id="allowed-title">{t("Allowed for this run")}</h3>
+      <ul>{calls.map((call) => <AllowedCall key={call.call_id} runId={runId} call={call} />)}</ul>
+    </section>
+  );
+}
+
+function AllowedCall({ runId, call: { call_id, tool_name, args } }: {
+  readonly runId: string;
+  readonly call: Pick<PendingCall, "call_id" | "tool_name" | "args">;
+}): JSX.Element {
+  const [isBusy, attempt] = useAction();
+  return (
+    <li class="row">
+      <code>
+        <VisibleText text={callText(tool_name, args).text} />
+      </code>
+      <button
+        type="button"
+        class="quiet"
+        disabled={isBusy}
+        aria-label={t("Revoke: {tool}", { tool: tool_name })}
+        onClick={() =>
+          attempt(() => send(`/api/runs/${runId}/approval`, { call_id, approved: false, for_run: true }))}
+      >
+        {t("Revoke")}
+      </button>
+    </li>
+  );
+}
