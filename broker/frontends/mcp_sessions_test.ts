@@ -285,7 +285,7 @@ Deno.test("MCP over HTTP lists the cluster tools and announces changes on the se
   await know("a");
   let heard = "";
   while (!heard.includes("notifications/tools/list_changed")) {
-    const read = await reader.read();
+    const read: ReadableStreamReadResult<Uint8Array> = await reader.read();
     assert.ok(!read.done, heard);
     heard += new TextDecoder().decode(read.value);
   }

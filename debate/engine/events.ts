@@ -230,8 +230,6 @@ export type RunEventType = RunEvent["type"];
 
 export const UNRECORDED_EVENTS: ReadonlySet<RunEventType> = new Set(["agent_turn_started", "agent_delta"]);
 
-export type AgentTurnStartedEvent = Extract<RunEvent, { type: "agent_turn_started" }>;
 export type HypothesisUpdateEvent = Extract<RunEvent, { type: "hypothesis_update" }>;
 export type ToolApprovalRequestEvent = Extract<RunEvent, { type: "tool_approval_request" }>;
-export type ToolCallStartedEvent = Extract<RunEvent, { type: "tool_call_started" }>;
 export type ToolCallEvent = Extract<RunEvent, { type: "tool_call" }>;
