@@ -138,7 +138,7 @@ const MARKS: Readonly<Record<string, string>> = {
  * The quotes of a line. If a quote contains double quotes, as in JSON, its limits are ambiguous. So a second reading
  * takes everything from the first to the last double quote.
  */
-function findQuotes(line: string): readonly (readonly string[])[] {
+export function findQuotes(line: string): readonly (readonly string[])[] {
   const parts: string[] = [];
   for (let index = 0; index < line.length && parts.length < MAX_QUOTES; index++) {
     const end = line.indexOf(MARKS[line.charAt(index)] ?? "", index + 1);
@@ -156,7 +156,7 @@ function findQuotes(line: string): readonly (readonly string[])[] {
  * Normalizes a text for the comparison of quotes, because models change case, spaces, dashes, quotation marks and the
  * composition of characters when they copy. Letters that only look alike stay different.
  */
-function toComparable(text: string): string {
+export function toComparable(text: string): string {
   return text.normalize("NFKC").replace(/[\p{Cf}\ufffd"'`´‘’‚‛“”„‟«»‹›\\]/gu, "").replace(/\p{Pd}|−/gu, "-")
     .toLowerCase().replace(/\s+/g, " ").trim();
 }

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createElement } from "preact";
 import { render } from "preact-render-to-string";
 import type { Evidence, Hypothesis, Review } from "../../engine/graph/state.ts";
-import { readAgentText, readMark } from "../page/agent_text.ts";
+import { readAgentText } from "../page/agent_text.ts";
 import { callLine } from "../page/call_line.ts";
-import { fill, languageName } from "../page/language.ts";
+import { fill, languageName, t } from "../page/language.ts";
 import { mapOf, WIDTH } from "../page/map_layout.ts";
 import { Markdown } from "../page/markdown.tsx";
 import { splitQuoted } from "../page/quotes.ts";
@@ -89,6 +89,10 @@ Deno.test("fill() inserts a value that looks like a placeholder unchanged", () =
   assert.equal(fill("{a}{c}", { a: undefined }), "");
 });
 
+Deno.test("t() shows a word that is no text of the page unchanged", () => {
+  assert.equal(t("constructor"), "constructor");
+});
+
 Deno.test("a language is shown by its name, an unknown one by its code", () => {
   assert.deepEqual(["en", "es", "x", "pt_BR"].map(languageName), ["English", "Spanish", "x", "pt_BR"]);
 });
@@ -156,7 +160,7 @@ Deno.test("readAgentText() turns the markers of the protocol into blocks and kee
       text: "The pool leaks.\n```\n\n[hypothesis:H-9] accepted\n```",
     },
     { kind: "text", text: "Cheapest experiment: read the code." },
-    { kind: "review", id: "H-3", verdict: "rejected", share: .03, text: "flat traffic\nit stayed flat." },
+    { kind: "rejected", id: "H-3", share: .03, text: "flat traffic\nit stayed flat." },
     { kind: "end", share: .94, text: "All agrees." },
     { kind: "text", text: "Done." },
   ]);
@@ -186,16 +190,6 @@ Deno.test("readAgentText() reads a probability that is none, and hostile repetit
 });
 
 Deno.test.each([
-  { text: "tool:http_get#2", mark: { kind: "call", tool: "http_get", number: 2 } },
-  { text: "hypothesis:H-1", mark: { kind: "hypothesis", id: "H-1" } },
-  { text: "tool:http_get", mark: undefined },
-  { text: "tool:a b#1", mark: undefined },
-  { text: "x", mark: undefined },
-])("readMark() reads $text", ({ text, mark }) => {
-  assert.deepEqual(readMark(text), mark);
-});
-
-Deno.test.each([
   { name: "HTML as text", text: "<img src=x onerror=alert(1)>", shows: /&lt;img src=x/ },
   {
     name: "links as text",
@@ -207,6 +201,16 @@ Deno.test.each([
     name: "a call that does not exist without a link",
     text: "[tool:x#1]",
     shows: /<span class="mark-link">/,
+  },
+  {
+    name: "a hypothesis by its ID",
+    text: "see [hipótesis:H-1]",
+    shows: /see <b class="hypothesis-id">.*H-1/,
+  },
+  {
+    name: "other brackets as text",
+    text: "[tool:http_get] [tool:a b#1] [x]",
+    shows: /\[tool:http_get\] \[tool:a b#1\] \[x\]/,
   },
   { name: "a mark in code as code", text: "`[tool:x#1]`", shows: /<code>.*\[tool:x#1\]/ },
   { name: "too deep nesting as code", text: ">".repeat(300), shows: /<pre.*>>>/ },
