@@ -86,7 +86,7 @@ const RECORD = {
 };
 
 browserTest(
-  "a browser groups tool calls, copies code, and shows the map by keyboard, round and time",
+  "a browser groups tool calls, copies code, and shows the map by keyboard and time",
   () =>
     onDebatePage({
       records: [RECORD],
@@ -140,9 +140,6 @@ browserTest(
       });
       const box = await quote.boundingBox();
       assert.ok(box !== null && box.y > 0 && box.y < 844, "the quote is in sight");
-      await map.getByLabel("Rounds").selectOption("1");
-      assert.equal(await map.locator(".node.dim").count(), 2, "what is of round 2 only");
-      await map.getByLabel("Rounds").selectOption("");
       await map.getByLabel("Moment").focus();
       await page.keyboard.press("Home");
       await map.getByText("Round 1, after Diagnosis").waitFor();

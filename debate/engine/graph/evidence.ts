@@ -156,7 +156,7 @@ export function findQuotes(line: string): readonly (readonly string[])[] {
  * Normalizes a text for the comparison of quotes, because models change case, spaces, dashes, quotation marks and the
  * composition of characters when they copy. Letters that only look alike stay different.
  */
-export function toComparable(text: string): string {
+function toComparable(text: string): string {
   return text.normalize("NFKC").replace(/[\p{Cf}\ufffd"'`´‘’‚‛“”„‟«»‹›\\]/gu, "").replace(/\p{Pd}|−/gu, "-")
     .toLowerCase().replace(/\s+/g, " ").trim();
 }

@@ -18,8 +18,10 @@ const FORMS = new Map<string, readonly [start: string, main: string]>([
 /** A tool call in one line: a command, a request or a query. All values can be hostile. */
 export function callLine(tool: string, args: ToolArgs | null | undefined): string {
   const value = (name: string) => oneLine(args?.[name]);
-  const [start = "", main = ""] = FORMS.get(tool) ?? [];
-  if (value(main) !== "") return start.replace(/\{(\w+)\}/, (_, name) => value(name)) + value(main);
+  const [start, main] = FORMS.get(tool) ?? [];
+  if (start !== undefined && main !== undefined && value(main) !== "") {
+    return start.replace(/\{(\w+)\}/, (_, name) => value(name)) + value(main);
+  }
   const words = Object.keys(args ?? {}).slice(0, MAX_ARGUMENTS).map((name) => `${name}=${value(name)}`);
   return [tool, ...words].join(" ");
 }

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { Badge, Chart, VisibleText } from "@gateway/shared/ui";
-import type { ToolArgs, ToolCallEvent } from "../../engine/events.ts";
+import type { ToolCallEvent } from "../../engine/events.ts";
 import { callLine } from "./call_line.ts";
 import { CodeBlock } from "./code_block.tsx";
 import { formatDuration } from "./format.ts";
@@ -76,11 +76,21 @@ function Call({ event, isOver }: { readonly event: CallEvent; readonly isOver: b
         </summary>
         {isOpen && (
           <div class="stack">
-            {event.type === "tool_call" && <Result event={event} line={chosen?.line ?? ""} />}
-            {"proposed_args" in event && (
-              <Arguments title={t("Requested by the agent")} args={event.proposed_args} />
+            {event.type === "tool_call" && (
+              <Section
+                title={event.error ? t("Reason") : t("Result")}
+                text={event.result}
+                line={chosen?.line}
+                chart={event.chart}
+              />
             )}
-            <Arguments title={t("Arguments")} args={event.args} />
+            {"proposed_args" in event && (
+              <Section
+                title={t("Requested by the agent")}
+                text={JSON.stringify(event.proposed_args, null, 2)}
+              />
+            )}
+            <Section title={t("Arguments")} text={JSON.stringify(event.args, null, 2) ?? ""} />
           </div>
         )}
       </details>
@@ -111,31 +121,24 @@ function Running({ since }: { readonly since: string | undefined }): JSX.Element
   return <Badge tone="accent">{t("running, {time}", { time: formatDuration(seconds) })}</Badge>;
 }
 
-/** The quotes of a line of evidence are marked. */
-function Result({ event, line }: { readonly event: ToolCallEvent; readonly line: string }): JSX.Element {
-  const { result, error, chart } = event;
-  return (
-    <section>
-      <p class="note">{error ? t("Reason") : t("Result")}</p>
-      {chart !== undefined && <Chart label={t("Chart of the result")} {...chart} />}
-      <CodeBlock text={result}>
-        {splitQuoted(result, line).map((part, index) => {
-          const text = <VisibleText key={index} text={part} lines />;
-          return index % 2 === 0 ? text : <mark key={index} class="quote">{text}</mark>;
-        })}
-      </CodeBlock>
-    </section>
-  );
-}
-
-/** No character of the arguments may hide or reorder text, so that the operator sees what ran. */
-function Arguments(
-  { title, args }: { readonly title: string; readonly args: ToolArgs | undefined },
-): JSX.Element {
+/** No character may hide or reorder text, so that the operator sees what ran. */
+function Section({ title, text, line = "", chart }: {
+  readonly title: string;
+  readonly text: string;
+  /** The line of evidence whose quotes are marked. */
+  readonly line?: string | undefined;
+  readonly chart?: ToolCallEvent["chart"];
+}): JSX.Element {
   return (
     <section>
       <p class="note">{title}</p>
-      <CodeBlock text={JSON.stringify(args, null, 2) ?? ""} />
+      {chart !== undefined && <Chart label={t("Chart of the result")} {...chart} />}
+      <CodeBlock text={text}>
+        {splitQuoted(text, line).map((part, index) => {
+          const shown = <VisibleText key={index} text={part} lines />;
+          return index % 2 === 0 ? shown : <mark key={index} class="quote">{shown}</mark>;
+        })}
+      </CodeBlock>
     </section>
   );
 }

@@ -1,12 +1,11 @@
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Icon, VisibleText } from "@gateway/shared/ui";
 import { callLine } from "./call_line.ts";
-import { Pick } from "./controls.tsx";
 import { agentName, evidenceItems, reviewItems } from "./evidence.tsx";
 import { percent } from "./format.ts";
 import { t } from "./language.ts";
-import { type MapNode, mapOf, WIDTH } from "./map_layout.ts";
+import { type MapEdge, type MapNode, mapOf, WIDTH } from "./map_layout.ts";
 import type { Summary } from "./summary.ts";
 
 /** Duration of each step of the replay, in milliseconds. */
@@ -14,13 +13,12 @@ const STEP_MS = 1100;
 
 /** A picture of the hypotheses with their evidence and objections, at any time of the run. */
 export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element | null {
-  const { frames, calls, decision } = summary;
+  const { frames } = summary;
   const last = frames.length - 1;
   // The last moment moves with the run.
   const [moment, setMoment] = useState(Infinity);
   const [isPlaying, setPlaying] = useState(false);
   const [chosen, choose] = useState("topic");
-  const [round, setRound] = useState("");
   const place = Math.min(moment, last);
   const goTo = (next: number) => setMoment(next >= last ? Infinity : next);
   useEffect(() => {
@@ -37,12 +35,8 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
   const when = frame.round === 0
     ? t("Before the first round")
     : t("Round {round}, after {agent}", { round: frame.round, agent: agentName(frame.node) });
-  const rounds = [...new Set(frames.map((each) => String(each.round)))].filter((each) => each !== "0");
   const { nodes, edges, height } = mapOf(frame.hypotheses);
-  const dim = ({ rounds }: { readonly rounds: readonly number[] }) =>
-    round !== "" && rounds.length > 0 && !rounds.includes(Number(round)) ? " dim" : "";
-  const leader = decision?.grounding?.hypothesis_id;
-  const descriptions = nodes.map((node) => ({ node, ...describe(node, calls) }));
+  const descriptions = nodes.map((node) => ({ node, ...describe(node, summary) }));
   const current = descriptions.find(({ node }) => node.key === chosen) ?? descriptions[0];
   return (
     <details id="map" class="more">
@@ -65,16 +59,6 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
           }}
         />
         <span class="note map-when">{when}</span>
-        <Pick
-          label={t("Rounds")}
-          isQuiet
-          options={[
-            ["", t("all rounds")],
-            ...rounds.map((each) => [each, t("Round {round}", { round: each })] as const),
-          ]}
-          picked={round}
-          onPick={setRound}
-        />
       </div>
       <div class="map-sides">
         <div class="map-picture" role="group" aria-label={t("Map of the hypotheses")}>
@@ -82,11 +66,8 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
             {edges.map((edge) => (
               <path
                 key={`${edge.from} ${edge.to}`}
-                class={`edge edge-${edge.kind}${dim(edge)}`}
-                d={pathOf(
-                  nodes.find(({ key }) => key === edge.from),
-                  nodes.find(({ key }) => key === edge.to),
-                )}
+                class={`edge edge-${edge.kind}`}
+                d={pathOf(nodes, edge)}
               />
             ))}
             {descriptions.map(({ node, look, meaning, head, text }) => (
@@ -99,7 +80,7 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
               >
                 <button
                   type="button"
-                  class={`node ${look}${node.key === `h:${leader}` ? " leads" : ""}${dim(node)}`}
+                  class={`node ${look}`}
                   data-key={node.key}
                   aria-pressed={node === current?.node}
                   onClick={() => choose(node.key)}
@@ -153,24 +134,16 @@ const LEGEND = [
   ["objection", t("objection of a reviewer")],
 ] as const;
 
-function pathOf(from: MapNode | undefined, to: MapNode | undefined): string {
+function pathOf(nodes: readonly MapNode[], edge: MapEdge): string {
+  const [from, to] = [edge.from, edge.to].map((key) => nodes.find((node) => node.key === key));
   if (from === undefined || to === undefined) return "";
   const [x1, y1, x2, y2] = [from.x + from.width, from.y + from.height / 2, to.x, to.y + to.height / 2];
   const middle = (x1 + x2) / 2;
   return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
 }
 
-interface Description {
-  /** The class names of the mark, as in the legend. */
-  readonly look: string;
-  /** The meaning of the mark, for the heading and for screen readers. */
-  readonly meaning: string;
-  readonly head: string;
-  readonly text: string;
-  readonly details: ComponentChildren;
-}
-
-function describe(node: MapNode, calls: Summary["calls"]): Description {
+/** The look of a mark, as in the legend, its meaning and texts, and the details of the chosen one. */
+function describe(node: MapNode, { calls, decision }: Summary) {
   switch (node.kind) {
     case "topic": {
       const details = <p class="note">{t("Select a mark to see its details.")}</p>;
@@ -180,23 +153,15 @@ function describe(node: MapNode, calls: Summary["calls"]): Description {
       const { id, text, state, probability, rejected_reason: reason } = node.hypothesis;
       const share = typeof probability === "number" ? ` ${percent(probability)}` : "";
       return {
-        look: `state-${state}`,
+        look: `state-${state}${id === decision?.grounding?.hypothesis_id ? " leads" : ""}`,
         meaning: t("Hypothesis"),
         head: `${id} ${t(state)}${share}`,
         // A text can start with a machine-readable claim.
         text: text.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, ""),
         details: (
-          <>
-            <p>
-              <VisibleText text={text} lines />
-            </p>
-            {typeof reason === "string" && reason !== "" && (
-              <p>
-                <b>{t("Rejected: ")}</b>
-                <VisibleText text={reason} lines />
-              </p>
-            )}
-          </>
+          <p>
+            <VisibleText text={reason ? `${text}\n\n${t("Rejected: ")}${reason}` : text} lines />
+          </p>
         ),
       };
     }

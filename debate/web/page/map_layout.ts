@@ -12,30 +12,24 @@ const MARGIN = 6;
 /** The maximum number of drawn evidence lines and objections of one hypothesis. The cards show all. */
 const MAX_LEAVES = 6;
 
-/** A mark of the map. Without `rounds`, it belongs to all rounds. */
-interface Mark {
-  readonly key: string;
-  readonly rounds: readonly number[];
-}
 type Leaf =
-  & Mark
-  & { readonly hypothesis: Hypothesis }
+  & { readonly key: string; readonly hypothesis: Hypothesis }
   & (
     | { readonly kind: "evidence"; readonly callId: string; readonly counts: boolean }
     | { readonly kind: "objection"; readonly review: Review }
   );
+/** A mark of the map with its place. */
 export type MapNode =
   & (
-    | Mark & { readonly kind: "topic" }
-    | Mark & { readonly kind: "hypothesis"; readonly hypothesis: Hypothesis }
+    | { readonly key: string; readonly kind: "topic" }
+    | { readonly key: string; readonly kind: "hypothesis"; readonly hypothesis: Hypothesis }
     | Leaf
   )
   & { readonly x: number; readonly y: number; readonly width: number; readonly height: number };
-interface MapEdge {
+export interface MapEdge {
   readonly from: string;
   readonly to: string;
   readonly kind: Hypothesis["state"] | "for" | "against" | "void";
-  readonly rounds: readonly number[];
 }
 
 /**
@@ -53,7 +47,6 @@ export function mapOf(hypotheses: readonly Hypothesis[]): {
   let top = MARGIN;
   for (const hypothesis of hypotheses) {
     const key = `h:${hypothesis.id}`;
-    const rounds = roundsOf(hypothesis);
     const leaves = leavesOf(hypothesis).slice(0, MAX_LEAVES);
     // A result that supports several hypotheses has one mark.
     const own = leaves.filter((leaf) => !nodes.some((node) => node.key === leaf.key));
@@ -61,19 +54,19 @@ export function mapOf(hypotheses: readonly Hypothesis[]): {
     const middle = top + size / 2;
     const first = middle - (own.length - 1) * step / 2;
     nodes.push(
-      { key, kind: "hypothesis", rounds, hypothesis, ...placed("hypothesis", middle) },
+      { key, kind: "hypothesis", hypothesis, ...placed("hypothesis", middle) },
       ...own.map((leaf, index) => ({ ...leaf, ...placed("leaf", first + index * step) })),
     );
-    edges.push({ from: "topic", to: key, kind: hypothesis.state, rounds });
+    edges.push({ from: "topic", to: key, kind: hypothesis.state });
     for (const leaf of leaves) {
       const kind = leaf.kind === "objection" ? "against" : leaf.counts ? "for" : "void";
-      edges.push({ from: key, to: leaf.key, kind, rounds: leaf.rounds });
+      edges.push({ from: key, to: leaf.key, kind });
     }
     top += size + 2 * GAP;
   }
   const height = Math.max(top - 2 * GAP, COLUMNS.topic.height + MARGIN) + MARGIN;
   return {
-    nodes: [{ key: "topic", kind: "topic", rounds: [], ...placed("topic", height / 2) }, ...nodes],
+    nodes: [{ key: "topic", kind: "topic", ...placed("topic", height / 2) }, ...nodes],
     edges,
     height,
   };
@@ -84,21 +77,16 @@ function placed(column: keyof typeof COLUMNS, middle: number) {
   return { x, y: middle - height / 2, width, height };
 }
 
-function roundsOf({ round, transitions = [], reviews = [] }: Hypothesis): readonly number[] {
-  return [...new Set([round, ...[...transitions, ...reviews].map((each) => each.round)])];
-}
-
 function leavesOf(hypothesis: Hypothesis): readonly Leaf[] {
   const { id, evidence = [], reviews = [] } = hypothesis;
-  const callIds = new Set(evidence.flatMap(({ call_ids }) => call_ids));
-  const calls = [...callIds].map((callId): Leaf => {
-    const lines = evidence.filter(({ call_ids }) => call_ids.includes(callId));
-    const counts = lines.some(({ status }) => status === "grounded");
-    const rounds = lines.map(({ round }) => round);
-    return { key: `e:${callId}`, kind: "evidence", rounds, hypothesis, callId, counts };
+  const calls = [...new Set(evidence.flatMap(({ call_ids }) => call_ids))].map((callId): Leaf => {
+    const counts = evidence.some(({ call_ids, status }) =>
+      call_ids.includes(callId) && status === "grounded"
+    );
+    return { key: `e:${callId}`, kind: "evidence", hypothesis, callId, counts };
   });
-  const objections = reviews.map((review, index): Leaf => (
-    { key: `o:${id}:${index}`, kind: "objection", rounds: [review.round], hypothesis, review }
-  )).filter((leaf) => leaf.kind === "objection" && leaf.review.verdict !== "accepted");
+  const objections = reviews.flatMap((review, index): Leaf[] =>
+    review.verdict === "accepted" ? [] : [{ key: `o:${id}:${index}`, kind: "objection", hypothesis, review }]
+  );
   return [...calls, ...objections];
 }

@@ -154,27 +154,34 @@ function TextPart({ part: { kind, id = "", share, text } }: { readonly part: Age
 /** A row that is not the turn of an agent. */
 function EventRow({ event }: { readonly event: TimedEvent }): JSX.Element {
   switch (event.type) {
-    case "samples_compared":
+    case "samples_compared": {
+      const { diagnoses: count, reason, votes, content } = event;
+      const leads = votes.map(({ id, votes }) =>
+        `- [hypothesis:${id}] ${t("leads in {votes} of {count}", { votes, count })}`
+      );
       return (
         <li class="turn card">
-          <h3>{t("{count} independent diagnoses compared", { count: event.diagnoses })}</h3>
-          <p>
-            <VisibleText text={event.reason} lines />
-          </p>
-          <ul>
-            {event.votes.map(({ id, votes }) => (
-              <li key={id}>
-                <HypothesisId id={id} /> {t("leads in {votes} of {count}", { votes, count: event.diagnoses })}
-              </li>
-            ))}
-          </ul>
-          <AgentText text={event.content} />
+          <h3>{t("{count} independent diagnoses compared", { count })}</h3>
+          <AgentText text={[reason, leads.join("\n"), content].join("\n\n")} />
         </li>
       );
+    }
     case "history_compressed":
-      return <Folded title={t("Summary of the earlier rounds")}>{<Markdown text={event.summary} />}</Folded>;
     case "final_result":
-      return <Folded title={t("Final result")}>{<CodeBlock text={event.content} />}</Folded>;
+      return (
+        <li class="folded">
+          <details>
+            <summary>
+              <h3>
+                {event.type === "final_result" ? t("Final result") : t("Summary of the earlier rounds")}
+              </h3>
+            </summary>
+            {event.type === "final_result"
+              ? <CodeBlock text={event.content} />
+              : <Markdown text={event.summary} />}
+          </details>
+        </li>
+      );
     case "error":
       return (
         <li>
@@ -186,21 +193,6 @@ function EventRow({ event }: { readonly event: TimedEvent }): JSX.Element {
     default:
       return <Note tag="li" note={noteOf(event)} />;
   }
-}
-
-function Folded(
-  { title, children }: { readonly title: string; readonly children: JSX.Element },
-): JSX.Element {
-  return (
-    <li class="folded">
-      <details>
-        <summary>
-          <h3>{title}</h3>
-        </summary>
-        {children}
-      </details>
-    </li>
-  );
 }
 
 type NoteText = readonly [IconName, string];
@@ -229,16 +221,14 @@ function noteOf(event: TimedEvent): NoteText {
       return ["pause", t("{role} was skipped: {why}", { role: t(event.agent_role), why: event.rationale })];
     case "tool_approval_revoked":
       return ["shield", t("{tool} needs approval again.", { tool: event.tool_name })];
-    case "model_waiting": {
-      const text = t("{model} limited the rate of requests. The call was repeated after {seconds} s.", {
-        model: event.model,
-        seconds: event.seconds,
-      });
-      return ["clock", text];
-    }
+    case "model_waiting":
+      return [
+        "clock",
+        t("{model} limited the rate of requests. The call was repeated after {seconds} s.", event),
+      ];
     case "reasoning_effort_ignored": {
-      const { agent_role, model } = event;
-      return ["alert", t("{role}: {model} has no reasoning effort to set.", { role: t(agent_role), model })];
+      const role = t(event.agent_role);
+      return ["alert", t("{role}: {model} has no reasoning effort to set.", { ...event, role })];
     }
     case "run_cancelled":
       return ["stop", t("The run was stopped.")];
