@@ -138,7 +138,7 @@ const MARKS: Readonly<Record<string, string>> = {
  * The quotes of a line. If a quote contains double quotes, as in JSON, its limits are ambiguous. So a second reading
  * takes everything from the first to the last double quote.
  */
-function findQuotes(line: string): readonly (readonly string[])[] {
+export function findQuotes(line: string): readonly (readonly string[])[] {
   const parts: string[] = [];
   for (let index = 0; index < line.length && parts.length < MAX_QUOTES; index++) {
     const end = line.indexOf(MARKS[line.charAt(index)] ?? "", index + 1);

@@ -5,52 +5,35 @@ import { readChoice, storeChoice } from "./stored.ts";
 
 const KEY = "shortcuts";
 
-type Shortcut = readonly [key: string, text: string, act: () => void];
-
 const go = (hash: string) => () => {
   location.hash = hash;
 };
 /** The focus moves to the target, so that the tab key continues there. */
-const goTo = (id: string) => () => {
-  const place = document.getElementById(id);
-  if (place === null) return;
-  if (!place.hasAttribute("tabindex")) place.tabIndex = -1;
+const focus = (place: HTMLElement | null | undefined) => {
+  if (!place) return;
+  if (place.tabIndex < 0) place.tabIndex = -1;
   place.focus({ preventScroll: true });
   place.scrollIntoView();
 };
+const goTo = (id: string) => () => focus(document.getElementById(id));
 const toggleMap = () => {
-  const map = document.querySelector<HTMLDetailsElement>("#map");
-  if (map === null) return;
-  map.open = !map.open;
-  map.querySelector("summary")?.focus();
+  const summary = document.querySelector<HTMLElement>("#map > summary");
+  summary?.focus();
+  summary?.click();
 };
 /** The view of the runs appears after the hash has changed. */
 const searchRuns = () => {
   location.hash = "#/runs";
-  setTimeout(() => document.getElementById("runs-search")?.focus(), 300);
+  setTimeout(goTo("runs-search"), 300);
 };
-const cardOf = (element: Element | null) => element?.closest(".thread > li");
 const step = (by: number) => () => {
   const cards = [...document.querySelectorAll<HTMLElement>(".thread > li")];
-  const at = cards.findIndex((card) => card === cardOf(document.activeElement));
-  const card = cards[Math.min(cards.length - 1, Math.max(0, at + by))];
-  if (card === undefined) return;
-  card.tabIndex = -1;
-  card.focus();
-};
-const toggleCard = () => {
-  const focused = document.activeElement;
-  const details = focused?.closest("details") ?? cardOf(focused)?.querySelector("details");
-  if (details) details.open = !details.open;
-};
-const toggleCalls = () => {
-  const groups = [...document.querySelectorAll<HTMLDetailsElement>("details.call-group")];
-  const isOpen = groups.some((each) => !each.open);
-  for (const each of groups) each.open = isOpen;
+  const at = cards.findIndex((card) => card.contains(document.activeElement));
+  focus(cards[Math.min(cards.length - 1, Math.max(0, at + by))]);
 };
 
 /** Decisions have no shortcut, to prevent an accidental approval. */
-const SHORTCUTS: readonly Shortcut[] = [
+const SHORTCUTS: readonly (readonly [key: string, text: string, act: () => void])[] = [
   ["n", t("New run"), go("#/")],
   ["r", t("List of runs"), go("#/runs")],
   ["/", t("Search the runs"), searchRuns],
@@ -61,8 +44,6 @@ const SHORTCUTS: readonly Shortcut[] = [
   ["c", t("Go to the conversation"), goTo("conversation")],
   ["j", t("Next card"), step(1)],
   ["k", t("Previous card"), step(-1)],
-  ["o", t("Open or close the card"), toggleCard],
-  ["e", t("Open or close all groups of tool calls"), toggleCalls],
 ];
 
 /** The button and the dialog of the shortcuts. With `?` the dialog always opens. */
@@ -70,6 +51,7 @@ export function Help(): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [isOn, setOn] = useState(readChoice(KEY) !== "no");
   const open = () => dialog.current?.showModal();
+  const shown = [["?", t("Show this help"), open] as const, ...SHORTCUTS];
   // The choice applies to the next key.
   useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
@@ -77,7 +59,7 @@ export function Help(): JSX.Element {
       const isWriting = target instanceof Element &&
         target.closest("input:not([type=checkbox]), textarea, select, dialog") !== null;
       if (ctrlKey || metaKey || altKey || isWriting || (!isOn && key !== "?")) return;
-      const act = key === "?" ? open : SHORTCUTS.find(([each]) => each === key)?.[2];
+      const act = shown.find(([each]) => each === key)?.[2];
       if (act === undefined) return;
       event.preventDefault();
       act();
@@ -91,7 +73,7 @@ export function Help(): JSX.Element {
       <dialog ref={dialog} aria-labelledby="shortcuts-title">
         <h2 id="shortcuts-title">{t("Shortcuts")}</h2>
         <dl class="shortcuts">
-          {[["?", t("Show this help")] as const, ...SHORTCUTS].map(([key, text]) => (
+          {shown.map(([key, text]) => (
             <Fragment key={key}>
               <dt>
                 <kbd>{key}</kbd>

@@ -19,11 +19,10 @@ function preferred(): "en" | "es" {
 /** The language of the page: the choice of the user, or else of the browser. Agents have a separate language. */
 export const LANGUAGE = preferred();
 
-const IN_SPANISH: Readonly<Record<string, string>> = SPANISH;
-
 /** Translates a text of the page. `{name}` is replaced by a value. */
 export function t(text: string, values: Readonly<Record<string, unknown>> = {}): string {
-  return fill(LANGUAGE === "es" ? IN_SPANISH[text] ?? text : NAMES[text] ?? text, values);
+  const texts: Readonly<Record<string, string>> = LANGUAGE === "es" ? SPANISH : NAMES;
+  return fill(Object.hasOwn(texts, text) ? texts[text] ?? text : text, values);
 }
 
 /** Inserts values into a text. */

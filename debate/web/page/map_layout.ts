@@ -1,4 +1,4 @@
-import type { Hypothesis } from "../../engine/graph/state.ts";
+import type { Hypothesis, Review } from "../../engine/graph/state.ts";
 
 /** The columns of the map, in SVG units: the incident, the hypotheses, and what speaks for or against them. */
 const COLUMNS = {
@@ -12,24 +12,17 @@ const MARGIN = 6;
 /** The maximum number of drawn evidence lines and objections of one hypothesis. The cards show all. */
 const MAX_LEAVES = 6;
 
-/** A mark of the map. Without `rounds`, it belongs to all rounds. */
-interface Mark {
-  readonly key: string;
-  readonly rounds: readonly number[];
-}
 type Leaf =
-  | Mark & {
-    readonly kind: "evidence";
-    readonly hypothesis: Hypothesis;
-    readonly callId: string;
-    readonly counts: boolean;
-  }
-  /** With its index among the reviews. */
-  | Mark & { readonly kind: "objection"; readonly hypothesis: Hypothesis; readonly review: number };
+  & { readonly key: string; readonly hypothesis: Hypothesis }
+  & (
+    | { readonly kind: "evidence"; readonly callId: string; readonly counts: boolean }
+    | { readonly kind: "objection"; readonly review: Review }
+  );
+/** A mark of the map with its place. */
 export type MapNode =
   & (
-    | Mark & { readonly kind: "topic" }
-    | Mark & { readonly kind: "hypothesis"; readonly hypothesis: Hypothesis }
+    | { readonly key: string; readonly kind: "topic" }
+    | { readonly key: string; readonly kind: "hypothesis"; readonly hypothesis: Hypothesis }
     | Leaf
   )
   & { readonly x: number; readonly y: number; readonly width: number; readonly height: number };
@@ -37,50 +30,46 @@ export interface MapEdge {
   readonly from: string;
   readonly to: string;
   readonly kind: Hypothesis["state"] | "for" | "against" | "void";
-  readonly rounds: readonly number[];
-}
-interface MapLayout {
-  readonly nodes: readonly MapNode[];
-  readonly edges: readonly MapEdge[];
-  readonly height: number;
 }
 
 /**
  * Computes the positions. Each edge leads from one column to the next, so it crosses no mark. A hypothesis is in the
  * middle of its evidence and objections.
  */
-export function mapOf(hypotheses: readonly Hypothesis[]): MapLayout {
+export function mapOf(hypotheses: readonly Hypothesis[]): {
+  readonly nodes: readonly MapNode[];
+  readonly edges: readonly MapEdge[];
+  readonly height: number;
+} {
   const nodes: MapNode[] = [];
   const edges: MapEdge[] = [];
-  const drawn = new Set<string>();
+  const step = COLUMNS.leaf.height + GAP;
   let top = MARGIN;
   for (const hypothesis of hypotheses) {
     const key = `h:${hypothesis.id}`;
-    const rounds = roundsOf(hypothesis);
     const leaves = leavesOf(hypothesis).slice(0, MAX_LEAVES);
     // A result that supports several hypotheses has one mark.
-    const own = leaves.filter((leaf) => !drawn.has(leaf.key));
-    const size = Math.max(
-      COLUMNS.hypothesis.height,
-      own.length * (COLUMNS.leaf.height + GAP) - GAP,
-    );
+    const own = leaves.filter((leaf) => !nodes.some((node) => node.key === leaf.key));
+    const size = Math.max(COLUMNS.hypothesis.height, own.length * step - GAP);
     const middle = top + size / 2;
-    nodes.push({ key, kind: "hypothesis", rounds, hypothesis, ...placed("hypothesis", middle) });
-    edges.push({ from: "topic", to: key, kind: hypothesis.state, rounds });
-    const first = middle - (own.length - 1) * (COLUMNS.leaf.height + GAP) / 2;
-    for (const [index, leaf] of own.entries()) {
-      drawn.add(leaf.key);
-      nodes.push({ ...leaf, ...placed("leaf", first + index * (COLUMNS.leaf.height + GAP)) });
-    }
+    const first = middle - (own.length - 1) * step / 2;
+    nodes.push(
+      { key, kind: "hypothesis", hypothesis, ...placed("hypothesis", middle) },
+      ...own.map((leaf, index) => ({ ...leaf, ...placed("leaf", first + index * step) })),
+    );
+    edges.push({ from: "topic", to: key, kind: hypothesis.state });
     for (const leaf of leaves) {
       const kind = leaf.kind === "objection" ? "against" : leaf.counts ? "for" : "void";
-      edges.push({ from: key, to: leaf.key, kind, rounds: leaf.rounds });
+      edges.push({ from: key, to: leaf.key, kind });
     }
     top += size + 2 * GAP;
   }
   const height = Math.max(top - 2 * GAP, COLUMNS.topic.height + MARGIN) + MARGIN;
-  const topic: MapNode = { key: "topic", kind: "topic", rounds: [], ...placed("topic", height / 2) };
-  return { nodes: [topic, ...nodes], edges, height };
+  return {
+    nodes: [{ key: "topic", kind: "topic", ...placed("topic", height / 2) }, ...nodes],
+    edges,
+    height,
+  };
 }
 
 function placed(column: keyof typeof COLUMNS, middle: number) {
@@ -88,32 +77,16 @@ function placed(column: keyof typeof COLUMNS, middle: number) {
   return { x, y: middle - height / 2, width, height };
 }
 
-function roundsOf({ round, transitions = [], reviews = [] }: Hypothesis): readonly number[] {
-  return [
-    ...new Set([round, ...transitions.map((each) => each.round), ...reviews.map((each) => each.round)]),
-  ];
-}
-
 function leavesOf(hypothesis: Hypothesis): readonly Leaf[] {
   const { id, evidence = [], reviews = [] } = hypothesis;
-  const calls = new Map<string, Leaf & { readonly kind: "evidence" }>();
-  for (const { call_ids, status, round } of evidence) {
-    for (const callId of call_ids) {
-      const counts = status === "grounded" || calls.get(callId)?.counts === true;
-      calls.set(callId, {
-        key: `e:${callId}`,
-        kind: "evidence",
-        rounds: [round],
-        hypothesis,
-        callId,
-        counts,
-      });
-    }
-  }
+  const calls = [...new Set(evidence.flatMap(({ call_ids }) => call_ids))].map((callId): Leaf => {
+    const counts = evidence.some(({ call_ids, status }) =>
+      call_ids.includes(callId) && status === "grounded"
+    );
+    return { key: `e:${callId}`, kind: "evidence", hypothesis, callId, counts };
+  });
   const objections = reviews.flatMap((review, index): Leaf[] =>
-    review.verdict === "accepted"
-      ? []
-      : [{ key: `o:${id}:${index}`, kind: "objection", rounds: [review.round], hypothesis, review: index }]
+    review.verdict === "accepted" ? [] : [{ key: `o:${id}:${index}`, kind: "objection", hypothesis, review }]
   );
-  return [...calls.values(), ...objections];
+  return [...calls, ...objections];
 }

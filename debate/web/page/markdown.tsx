@@ -1,24 +1,29 @@
-import { type ComponentChildren, createElement, Fragment, type JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { type ComponentChildren, createContext, createElement, Fragment, type JSX } from "preact";
+import { useContext, useMemo } from "preact/hooks";
 import markdownIt from "markdown-it";
 import { VisibleText } from "@gateway/shared/ui";
-import { MAX_MARK, readMark } from "./agent_text.ts";
+import type { ToolCallEvent } from "../../engine/events.ts";
 import { CodeBlock } from "./code_block.tsx";
-import { MarkLink } from "./mark_link.tsx";
+import { Shown } from "./shown.tsx";
+
+/** The finished calls of the conversation by number. */
+export const Calls = createContext<ReadonlyMap<number, ToolCallEvent>>(new Map());
 
 const MAX_NESTING = 100;
+const MARK =
+  /\[(?:tool: ?(?<tool>[\w.-]{1,64}) ?# ?(?<number>\d{1,6})|(?:hypothesis|hip[oó]tesis): ?(?<id>[\p{L}\p{N}_-]{1,40}))\]/iuy;
 
 /** HTML, links and images stay text. */
 const parser = markdownIt("commonmark", { maxNesting: MAX_NESTING }).enable("table")
   .disable(["html_block", "html_inline", "link", "image", "autolink"]);
 
 parser.inline.ruler.before("escape", "mark", (state, silent) => {
-  if (state.src.charAt(state.pos) !== "[") return false;
-  const start = state.src.slice(state.pos + 1, state.pos + 2 + MAX_MARK);
-  const text = start.slice(0, Math.max(0, start.indexOf("]")));
-  if (readMark(text) === undefined) return false;
-  if (!silent) state.push("mark", "", 0).content = text;
-  state.pos += text.length + 2;
+  MARK.lastIndex = state.pos;
+  const match = MARK.exec(state.src);
+  if (match === null) return false;
+  const { tool, number = "", id = "" } = match.groups ?? {};
+  if (!silent) Object.assign(state.push("mark", "", 0), { content: tool ?? id, markup: number });
+  state.pos += match[0].length;
   return true;
 });
 
@@ -29,8 +34,7 @@ type Token = ReturnType<typeof parser.parse>[number];
  * `[tool:http_get#2]` are links to the calls.
  */
 export function Markdown({ text }: { readonly text: string }): JSX.Element {
-  const content = useMemo(() => render(text), [text]);
-  return <div class="prose">{content}</div>;
+  return <div class="prose">{useMemo(() => render(text), [text])}</div>;
 }
 
 function render(text: string): ComponentChildren {
@@ -39,52 +43,39 @@ function render(text: string): ComponentChildren {
   return tokens.some(({ level }) => level >= MAX_NESTING - 1) ? <CodeBlock text={text} /> : fill(tokens, "");
 }
 
-interface Open {
-  readonly token: Token | undefined;
-  readonly children: ComponentChildren[];
-}
-
 function fill(tokens: readonly Token[], line: string): ComponentChildren {
-  const root: ComponentChildren[] = [];
-  const open: Open[] = [{ token: undefined, children: root }];
+  const open: { readonly token?: Token; readonly children: ComponentChildren[] }[] = [{ children: [] }];
   for (const token of tokens) {
-    const parent = open.at(-1)?.children ?? root;
     // A paragraph in a list without empty lines.
     if (token.hidden) continue;
-    if (token.type === "inline") parent.push(fill(token.children ?? [], token.content));
-    else if (token.nesting === 1) open.push({ token, children: [] });
-    else if (token.nesting === -1) {
-      const { token: begun, children } = open.pop() ?? {};
-      if (begun !== undefined) open.at(-1)?.children.push(element(begun, children));
-    } else parent.push(leaf(token, line));
+    if (token.nesting === 1) {
+      open.push({ token, children: [] });
+      continue;
+    }
+    const { token: begun, children } = (token.nesting === -1 ? open.pop() : undefined) ?? { children: [] };
+    open.at(-1)?.children.push(begun === undefined ? leaf(token, line) : element(begun, children));
   }
-  return createElement(Fragment, null, ...root);
+  return createElement(Fragment, null, ...open[0]?.children ?? []);
 }
 
 function element(token: Token, children: ComponentChildren): JSX.Element {
   switch (token.type) {
     case "heading_open":
       // Heading elements in a card would break the outline of the page.
-      return (
-        <p>
-          <b>{children}</b>
-        </p>
-      );
+      return createElement("p", null, <b>{children}</b>);
     case "ordered_list_open":
       return <ol start={Number(token.attrGet("start") ?? 1)}>{children}</ol>;
     case "table_open":
-      return (
-        <div class="wide">
-          <table>{children}</table>
-        </div>
-      );
+      return <div class="wide">{createElement("table", null, children)}</div>;
     default:
       return createElement(token.tag, null, children);
   }
 }
 
-function leaf({ type, content }: Token, line: string): ComponentChildren {
+function leaf({ type, tag, content, children, markup }: Token, line: string): ComponentChildren {
   switch (type) {
+    case "inline":
+      return fill(children ?? [], content);
     case "fence":
     case "code_block":
       return <CodeBlock text={content.replace(/\n$/, "")} />;
@@ -95,18 +86,41 @@ function leaf({ type, content }: Token, line: string): ComponentChildren {
         </code>
       );
     case "hardbreak":
-      return <br />;
+    case "hr":
+      return createElement(tag, null);
     case "softbreak":
       return "\n";
-    case "hr":
-      return <hr />;
-    case "mark": {
-      const mark = readMark(content);
-      return mark === undefined ? content : <MarkLink mark={mark} line={line} />;
-    }
+    case "mark":
+      return markup === ""
+        ? <HypothesisId id={content} />
+        : <CallLink tool={content} number={Number(markup)} line={line} />;
     default:
       return PLAIN.test(content) ? content : <VisibleText text={content} lines />;
   }
 }
 
 const PLAIN = /^[\n\t -~]*$/;
+
+/** A cited call. A call that does not exist, or that has another name, has no link. */
+function CallLink(
+  { tool, number, line }: { readonly tool: string; readonly number: number; readonly line: string },
+): JSX.Element {
+  const { show } = useContext(Shown);
+  const call = useContext(Calls).get(number);
+  const name = <VisibleText text={`${tool} #${number}`} lines />;
+  if (call?.tool_name !== tool) return <span class="mark-link">{name}</span>;
+  return (
+    <button type="button" class="mark-link" onClick={() => show({ callId: call.call_id, line })}>
+      {name}
+    </button>
+  );
+}
+
+/** `H-1` */
+export function HypothesisId({ id }: { readonly id: string }): JSX.Element {
+  return (
+    <b class="hypothesis-id">
+      <VisibleText text={id} lines />
+    </b>
+  );
+}

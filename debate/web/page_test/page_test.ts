@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createElement } from "preact";
 import { render } from "preact-render-to-string";
 import type { Evidence, Hypothesis, Review } from "../../engine/graph/state.ts";
-import { readAgentText, readMark } from "../page/agent_text.ts";
+import { readAgentText } from "../page/agent_text.ts";
 import { callLine } from "../page/call_line.ts";
-import { fill, languageName } from "../page/language.ts";
+import { fill, languageName, t } from "../page/language.ts";
 import { mapOf, WIDTH } from "../page/map_layout.ts";
 import { Markdown } from "../page/markdown.tsx";
 import { splitQuoted } from "../page/quotes.ts";
@@ -54,7 +54,6 @@ Deno.test("the map has a mark for the incident, each hypothesis, each cited call
     "topic h:H-2 active",
     "h:H-2 e:a for",
   ]);
-  assert.deepEqual(nodes.find(({ key }) => key === "h:H-1")?.rounds, [1, 3]);
 });
 
 Deno.test("marks of the map do not overlap, and edges lead from one column to the next", () => {
@@ -89,6 +88,10 @@ Deno.test("fill() inserts a value that looks like a placeholder unchanged", () =
   assert.equal(fill("{a}{c}", { a: undefined }), "");
 });
 
+Deno.test("t() shows a word that is no text of the page unchanged", () => {
+  assert.equal(t("constructor"), "constructor");
+});
+
 Deno.test("a language is shown by its name, an unknown one by its code", () => {
   assert.deepEqual(["en", "es", "x", "pt_BR"].map(languageName), ["English", "Spanish", "x", "pt_BR"]);
 });
@@ -115,6 +118,14 @@ Deno.test.each([
   const parts = splitQuoted(RESULT, line);
   assert.equal(parts.join(""), RESULT);
   assert.deepEqual(parts.filter((_, index) => index % 2 === 1), marked);
+});
+
+Deno.test("splitQuoted() searches long results for long quotes without delay", () => {
+  const quotes = Array.from({ length: 8 }, () => `"${"a ".repeat(199)}b"`).join(" ");
+  const begun = performance.now();
+  assert.equal(splitQuoted(`\n${"a ".repeat(50_000)}`, quotes).length, 1);
+  assert.equal(splitQuoted(`\n${"x"}`, `"${"a ".repeat(50_000)}"`).length, 1);
+  assert.ok(performance.now() - begun < 5000);
 });
 
 Deno.test("readAgentText() turns the markers of the protocol into blocks and keeps the text around them", () => {
@@ -156,7 +167,7 @@ Deno.test("readAgentText() turns the markers of the protocol into blocks and kee
       text: "The pool leaks.\n```\n\n[hypothesis:H-9] accepted\n```",
     },
     { kind: "text", text: "Cheapest experiment: read the code." },
-    { kind: "review", id: "H-3", verdict: "rejected", share: .03, text: "flat traffic\nit stayed flat." },
+    { kind: "rejected", id: "H-3", share: .03, text: "flat traffic\nit stayed flat." },
     { kind: "end", share: .94, text: "All agrees." },
     { kind: "text", text: "Done." },
   ]);
@@ -186,16 +197,6 @@ Deno.test("readAgentText() reads a probability that is none, and hostile repetit
 });
 
 Deno.test.each([
-  { text: "tool:http_get#2", mark: { kind: "call", tool: "http_get", number: 2 } },
-  { text: "hypothesis:H-1", mark: { kind: "hypothesis", id: "H-1" } },
-  { text: "tool:http_get", mark: undefined },
-  { text: "tool:a b#1", mark: undefined },
-  { text: "x", mark: undefined },
-])("readMark() reads $text", ({ text, mark }) => {
-  assert.deepEqual(readMark(text), mark);
-});
-
-Deno.test.each([
   { name: "HTML as text", text: "<img src=x onerror=alert(1)>", shows: /&lt;img src=x/ },
   {
     name: "links as text",
@@ -207,6 +208,16 @@ Deno.test.each([
     name: "a call that does not exist without a link",
     text: "[tool:x#1]",
     shows: /<span class="mark-link">/,
+  },
+  {
+    name: "a hypothesis by its ID",
+    text: "see [hipótesis:H-1]",
+    shows: /see <b class="hypothesis-id">.*H-1/,
+  },
+  {
+    name: "other brackets as text",
+    text: "[tool:http_get] [tool:a b#1] [x]",
+    shows: /\[tool:http_get\] \[tool:a b#1\] \[x\]/,
   },
   { name: "a mark in code as code", text: "`[tool:x#1]`", shows: /<code>.*\[tool:x#1\]/ },
   { name: "too deep nesting as code", text: ">".repeat(300), shows: /<pre.*>>>/ },
@@ -226,6 +237,7 @@ Deno.test.each([
   { tool: "other", args: { a: 1, b: [2], c: "x", d: 4 }, line: "other a=1 b=[2] c=x" },
   { tool: "run_local_command", args: { argv: ["ls"] }, line: 'run_local_command argv=["ls"]' },
   { tool: "http_get", args: null, line: "http_get" },
+  { tool: "other", args: { "": "GET http://a" }, line: "other =GET http://a" },
 ])("callLine() describes $tool", ({ tool, args, line }) => {
   assert.equal(callLine(tool, args), line);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { TimedEvent } from "../page/summary.ts";
-import { beginThread, chartOf, extendThread } from "../page/thread.ts";
+import { beginThread, extendThread } from "../page/thread.ts";
 
 const ROLES = { diagnostic_agent: "Primary Diagnosis", skeptic_agent: "Skeptical Reviewer" } as const;
 type Node = keyof typeof ROLES;
@@ -40,24 +40,22 @@ function outline({ rows }: ReturnType<typeof threadOf>): readonly string[] {
       case "round":
         return `round ${row.round}`;
       case "turn": {
-        const parts = row.parts.map((part) =>
-          part.kind === "said"
-            ? part.text
-            : part.kind === "event"
-            ? part.event.type
-            : part.calls.map(({ type, call_id }) => `${type}:${call_id}`).join("+")
+        const parts = row.events.map((event) =>
+          "content" in event
+            ? event.content
+            : "call_id" in event
+            ? `${event.type}:${event.call_id}`
+            : event.type
         );
-        return `${row.node}: ${parts.join(", ")}${row.isDone ? "." : ""}`;
+        return `${row.role}: ${parts.join(", ")}${row.isDone ? "." : ""}`;
       }
-      case "event":
-        return row.event.type;
       default:
-        return `unknown ${row.type}`;
+        return row.event?.type ?? "none";
     }
   });
 }
 
-Deno.test("a turn has the texts and the grouped calls of an agent until another one speaks", () => {
+Deno.test("a turn has the texts and the calls of an agent until another one speaks", () => {
   const thread = threadOf(
     [
       { type: "run_started", round: 1 },
@@ -81,21 +79,21 @@ Deno.test("a turn has the texts and the grouped calls of an agent until another 
   );
   assert.deepEqual(outline(thread), [
     "round 1",
-    "diagnostic_agent: I look., tool_call:a+tool_call:b, model_waiting, So..",
-    "skeptic_agent: tool_call_started:c.",
-    "moderator_decision",
+    "Primary Diagnosis: I look., tool_call:a, tool_call:b, model_waiting, So..",
+    "Skeptical Reviewer: tool_call_started:c.",
+    "Moderator: moderator_decision.",
     "round 2",
-    "diagnostic_agent: Again..",
-    "user_comment",
+    "Primary Diagnosis: Again..",
+    "Operator: look.",
   ]);
   assert.deepEqual(thread.rows.map((row) => row.kind === "turn" ? row.tokens : null), [
     null,
     100,
     undefined,
-    null,
+    50,
     null,
     40,
-    null,
+    undefined,
   ]);
   assert.deepEqual([...thread.calls].map(([number, { call_id }]) => [number, call_id]), [[1, "b"], [2, "a"]]);
 });
@@ -125,39 +123,14 @@ Deno.test("a broken or unknown event hides no other event", () => {
     speak("skeptic_agent", "", 100),
   ]);
   assert.deepEqual(outline(thread), [
-    "unknown ",
-    "unknown telepathy",
-    "unknown toString",
-    "unknown ",
-    "diagnostic_agent: Still here..",
-    "diagnostic_agent: tool_call:x+tool_call:x.",
-    "moderator_decision",
-    "skeptic_agent: .",
+    "none",
+    "telepathy",
+    "toString",
+    "none",
+    "Primary Diagnosis: Still here..",
+    "Primary Diagnosis: tool_call:x, tool_call:x.",
+    "Moderator: moderator_decision.",
+    "Skeptical Reviewer: .",
   ]);
-  assert.deepEqual(thread.rows.flatMap((row) => row.kind === "turn" ? row.tokens ?? 0 : []), [0, 0, 100]);
-});
-
-const LINE = { label: "a", points: [[1, 2], [2, 3]] };
-
-Deno.test.each([
-  { name: "no chart", chart: undefined, expected: undefined },
-  { name: "text", chart: "x", expected: undefined },
-  { name: "no series", chart: { series: [] }, expected: undefined },
-  {
-    name: "broken series",
-    chart: { series: [null, 1, { points: 1 }, { points: [[1]] }] },
-    expected: undefined,
-  },
-  {
-    name: "points that are no numbers",
-    chart: { unit: 1, series: [{ label: 5, points: [[1, "2"], [1, null], [2, 3], 4] }] },
-    expected: { unit: undefined, series: [{ label: "5", points: [[2, 3]] }] },
-  },
-  {
-    name: "too many series",
-    chart: { unit: "s", series: Array.from({ length: 20 }, () => LINE) },
-    expected: { unit: "s", series: Array.from({ length: 8 }, () => LINE) },
-  },
-])("chartOf() reads $name", ({ chart, expected }) => {
-  assert.deepEqual(chartOf({ chart }), expected);
+  assert.deepEqual(thread.rows.flatMap((row) => row.kind === "turn" ? row.tokens ?? 0 : []), [0, 0, 0, 100]);
 });
