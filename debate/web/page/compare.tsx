@@ -15,56 +15,51 @@ type Fact = string | readonly string[];
 export function Compare({ one, other }: { readonly one: string; readonly other: string }): JSX.Element {
   const [first] = useLoaded<RunView>(`/api/runs/${one}`);
   const [second] = useLoaded<RunView>(`/api/runs/${other}`);
+  const records = first === undefined || second === undefined ? [] : [first, second];
+  const [left = {}, right = {}] = records.map(factsOf);
   return (
     <>
       <h1 tabIndex={-1}>{t("Two runs compared")}</h1>
-      {first !== undefined && second !== undefined && <Sides records={[first, second]} />}
-    </>
-  );
-}
-
-function Sides({ records }: { readonly records: readonly [RunView, RunView] }): JSX.Element {
-  const [left, right] = records.map(factsOf);
-  return (
-    <div class="table compare">
-      <table role="table" aria-label={t("Two runs compared")}>
-        <thead role="rowgroup">
-          <tr role="row">
-            <td role="cell" />
-            {records.map((record) => (
-              <th key={record.run_id} role="columnheader" scope="col">
-                <a href={`#/runs/${record.run_id}`}>
-                  <VisibleText text={nameOf(record)} lines limit={200} />
-                </a>
-                <span class="sub">
-                  <StateBadge run={record} />
-                </span>
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody role="rowgroup">
-          {Object.entries(left ?? {}).map(([name, fact]) => {
-            const facing = right?.[name] ?? "";
-            const isSame = JSON.stringify(fact) === JSON.stringify(facing);
-            return fact.length + facing.length > 0 && (
-              <tr key={name} role="row" class={isSame ? "same" : "differs"}>
-                <th role="rowheader" scope="row">
-                  {name}
-                  {!isSame && <span class="unseen">{t(", different")}</span>}
+      <div class="table compare">
+        <table role="table" aria-label={t("Two runs compared")}>
+          <thead role="rowgroup">
+            <tr role="row">
+              <td role="cell" />
+              {records.map((record) => (
+                <th key={record.run_id} role="columnheader" scope="col">
+                  <a href={`#/runs/${record.run_id}`}>
+                    <VisibleText text={nameOf(record)} lines limit={200} />
+                  </a>
+                  <span class="sub">
+                    <StateBadge run={record} />
+                  </span>
                 </th>
-                <td role="cell">
-                  <Shown fact={fact} facing={facing} />
-                </td>
-                <td role="cell">
-                  <Shown fact={facing} facing={fact} />
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
+              ))}
+            </tr>
+          </thead>
+          <tbody role="rowgroup">
+            {Object.entries(left).map(([name, fact]) => {
+              const facing = right[name] ?? "";
+              const isSame = JSON.stringify(fact) === JSON.stringify(facing);
+              return fact.length + facing.length > 0 && (
+                <tr key={name} role="row" class={isSame ? "same" : "differs"}>
+                  <th role="rowheader" scope="row">
+                    {name}
+                    {!isSame && <span class="unseen">{t(", different")}</span>}
+                  </th>
+                  <td role="cell">
+                    <Shown fact={fact} facing={facing} />
+                  </td>
+                  <td role="cell">
+                    <Shown fact={facing} facing={fact} />
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </>
   );
 }
 

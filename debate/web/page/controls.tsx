@@ -27,13 +27,9 @@ export function Pick({ label, icon, isQuiet = false, name, options, picked, onPi
 }
 
 /** A button to choose files. */
-export function FilePick({ label, title, icon, accept, onPick }: {
+export function FilePick({ label, icon, onPick }: {
   readonly label: string;
-  /** What screen readers announce instead of the label. */
-  readonly title?: string;
   readonly icon: IconName;
-  /** Absent for several files of any type. */
-  readonly accept?: string;
   readonly onPick: (files: readonly File[]) => void;
 }): JSX.Element {
   return (
@@ -43,9 +39,7 @@ export function FilePick({ label, title, icon, accept, onPick }: {
       <input
         class="unseen"
         type="file"
-        accept={accept}
-        multiple={accept === undefined}
-        aria-label={title}
+        multiple
         onChange={({ currentTarget: input }) => {
           onPick([...input.files ?? []]);
           // The same file can be chosen again.

@@ -386,7 +386,6 @@ export const SPANISH = {
   "Select two runs to compare them": "Selecciona dos ejecuciones para compararlas",
   "Compare ({count} of 2)": "Comparar ({count} de 2)",
   Import: "Importar",
-  "Import a run from its JSON": "Importar una ejecución desde su JSON",
   "The list can be out of date: {why}": "La lista puede no estar al día: {why}",
   "There are no runs yet": "Todavía no hay ejecuciones",
   "No run matches": "Ninguna ejecución coincide",

@@ -1,7 +1,8 @@
-import type { ComponentChildren, JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { VisibleText } from "@gateway/shared/ui";
-import { Pick } from "./controls.tsx";
+import { Providers } from "./access.tsx";
+import { FilePick, Pick } from "./controls.tsx";
 import { languageName, t } from "./language.ts";
 import { useLoaded } from "./loaded.ts";
 import type { Answer, SettingsView } from "./views.ts";
@@ -22,14 +23,14 @@ const EFFORTS = ["none", "low", "medium", "high"].map((effort) =>
 );
 
 /** The folded options of a new run, with the most important ones in one line. */
-export function Options({ settings, context, children }: {
+export function Options({ settings, problem, onLogin, onContext }: {
   readonly settings: SettingsView;
-  /** The control for context files. */
-  readonly context: ComponentChildren;
-  readonly children: ComponentChildren;
+  /** The reason why a login no longer works. */
+  readonly problem: string | null;
+  readonly onLogin: () => void;
+  readonly onContext: (files: readonly File[]) => void;
 }): JSX.Element {
   const [prompts] = useLoaded<Answer<"templates">>("/api/prompts");
-  const part = useRef<HTMLDetailsElement>(null);
   const [form, setForm] = useState<FormData>();
   const { prompt_template, prompt_language } = settings;
   const templates = prompts?.templates ?? [];
@@ -47,8 +48,7 @@ export function Options({ settings, context, children }: {
     [...new Set([first, ...others])].map((each) => [each, nameOf(each)] as const);
   return (
     <details
-      ref={part}
-      onInput={() => setForm(new FormData(part.current?.closest("form") ?? undefined))}
+      onInput={({ currentTarget: part }) => setForm(new FormData(part.closest("form") ?? undefined))}
     >
       <summary>
         <span>{t("Options")}</span>
@@ -80,10 +80,16 @@ export function Options({ settings, context, children }: {
           {t("Pause between rounds for my comments")}
         </label>
         <Models settings={settings} />
-        {children}
+        <h2>{t("Providers")}</h2>
+        <Providers providers={settings.providers} onLogin={onLogin} />
+        {problem !== null && (
+          <p class="warning">
+            <VisibleText text={problem} lines limit={600} />
+          </p>
+        )}
         <h2>{t("Context")}</h2>
         <div class="row">
-          {context}
+          <FilePick label={t("Add context files")} icon="file" onPick={onContext} />
           <span class="note">{t("descriptions of your systems, as text in UTF-8")}</span>
         </div>
         <fieldset class="fields">

@@ -105,13 +105,7 @@ export function Runs(): JSX.Element {
             <Icon name="compare" />
             {t("Compare ({count} of 2)", { count: chosen.length })}
           </button>
-          <FilePick
-            label={t("Import")}
-            title={t("Import a run from its JSON")}
-            icon="upload"
-            accept=".json,application/json"
-            onPick={importRun}
-          />
+          <FilePick label={t("Import")} icon="upload" onPick={importRun} />
         </div>
       </div>
       <div class="filters" role="search">

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { Icon, VisibleText } from "@gateway/shared/ui";
 import { ask, sendForm } from "./api.ts";
-import { Providers, Setup, Tools } from "./access.tsx";
+import { Setup, Tools } from "./access.tsx";
 import { FilePick } from "./controls.tsx";
 import { t } from "./language.ts";
 import { OpenAlerts, RecentRuns } from "./lists.tsx";
@@ -30,7 +30,8 @@ export function Start({ isLogin }: { readonly isLogin: boolean }): JSX.Element {
     settings?.providers.filter(({ name, missing }) =>
       isLogin ? name === "assist" : missing.some(isMissing)
     ) ?? [];
-  const tryIt = ({ builtin_incident: { topic, model } }: SettingsView) => {
+  const tryIt = () => {
+    const { topic = "", model = "" } = settings?.builtin_incident ?? {};
     const models = { diagnostic_model: model, skeptic_model: model, moderator_model: model };
     return begin(ask("/api/runs", { method: "POST", body: new URLSearchParams({ topic, ...models }) }));
   };
@@ -38,17 +39,17 @@ export function Start({ isLogin }: { readonly isLogin: boolean }): JSX.Element {
     <>
       <h1 tabIndex={-1}>{t("What is wrong?")}</h1>
       <OpenAlerts />
-      {settings !== undefined && needed.length > 0 && (
+      {needed.length > 0 && (
         <Setup
           providers={needed}
-          tryIt={() => tryIt(settings)}
+          tryIt={tryIt}
           isLogin={isLogin}
           onLogin={reload}
         />
       )}
       <Incident
         settings={settings}
-        problem={access?.copilot_configured === true ? access.last_error : null}
+        access={access}
         isFirst={!isLogin}
         isReady={needed.length === 0}
         onLogin={reload}
@@ -63,10 +64,9 @@ interface Attached {
   readonly file: File;
 }
 
-function Incident({ settings, problem, isFirst, isReady, onLogin }: {
+function Incident({ settings, access, isFirst, isReady, onLogin }: {
   readonly settings: SettingsView | undefined;
-  /** The reason why a login no longer works. */
-  readonly problem: string | null;
+  readonly access: AccessView | undefined;
   readonly isFirst: boolean;
   readonly isReady: boolean;
   readonly onLogin: () => void;
@@ -162,22 +162,10 @@ function Incident({ settings, problem, isFirst, isReady, onLogin }: {
         <>
           <Options
             settings={settings}
-            context={
-              <FilePick
-                label={t("Add context files")}
-                icon="file"
-                onPick={(added) => add(added, true)}
-              />
-            }
-          >
-            <h2>{t("Providers")}</h2>
-            <Providers providers={settings.providers} onLogin={onLogin} />
-            {problem !== null && (
-              <p class="warning">
-                <VisibleText text={problem} lines limit={600} />
-              </p>
-            )}
-          </Options>
+            problem={access?.copilot_configured === true ? access.last_error : null}
+            onLogin={onLogin}
+            onContext={(added) => add(added, true)}
+          />
           <Tools settings={settings} />
         </>
       )}
