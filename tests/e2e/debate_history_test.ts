@@ -176,7 +176,7 @@ browserTest(
       }
       const exported = await (await fetch(`${server.url}/api/runs/${idOf(60)}`)).text();
       await page.goto("/#/runs");
-      await page.getByLabel("Import a run from its JSON").setInputFiles({
+      await page.getByLabel("Import").setInputFiles({
         name: "run.json",
         mimeType: "application/json",
         buffer: Buffer.from(exported),

@@ -306,14 +306,13 @@ browserTest(
       await page.keyboard.press("n");
       await page.getByRole("heading", { level: 1, name: "What is wrong?" }).waitFor();
       await page.locator("summary", { hasText: /^Options/ }).click();
-      await page.getByRole("combobox", { name: "Diagnostic agent", exact: true }).selectOption("other");
-      await page.getByLabel("Diagnostic agent: model ID").fill("replay/memory_leak");
+      await page.getByRole("combobox", { name: "Diagnostic agent", exact: true }).fill("replay/memory_leak");
       assert.deepEqual(await violationsOf(page), []);
 
       await page.goto("/#/templates");
       const text = page.locator("#template-text");
       await poll(async () => await text.inputValue() !== "", { what: "the first template" });
-      await page.locator("#template-from").selectOption("errors/en");
+      await page.getByLabel("Start from").selectOption("errors/en");
       await poll(async () => (await text.inputValue()).includes("name: errors"), { what: "the template" });
       await page.getByRole("button", { name: "Check and preview" }).click();
       await page.locator("#template-preview summary", { hasText: "Skeptic" }).click();
@@ -351,7 +350,7 @@ browserTest(
       await pagina.goto(`/#/runs/${runId}`);
       await pagina.locator("#run-status").getByText("te espera").waitFor();
       assert.equal(await pagina.evaluate("document.documentElement.scrollWidth > innerWidth"), false);
-      await pagina.locator("#language").selectOption("en");
+      await pagina.getByLabel("Idioma").selectOption("en");
       await pagina.locator("#run-status").getByText("waits for you").waitFor();
       await pagina.reload();
       await pagina.locator("#run-status").getByText("waits for you").waitFor();

@@ -27,7 +27,7 @@ browserTest(
       await incident.fill("memory grows <img src=x onerror=alert(1)>");
       await page.locator("summary", { hasText: /^Options/ }).click();
       await page.getByLabel("Pause between rounds").check();
-      await page.setInputFiles("input[name=incident_file]", {
+      await page.getByLabel("Attach").setInputFiles({
         name: "incident.md",
         mimeType: "text/markdown",
         buffer: (await import("node:buffer")).Buffer.from("it began at noon"),

@@ -97,52 +97,58 @@ browserTest(
     }),
 );
 
-browserTest("a late template does not overwrite edits", () =>
-  withPage(async ({ server, browser }) => {
-    const page = await (await browser.plainSession(server.url)).newPage();
-    const gate = Promise.withResolvers<void>();
-    await page.route("**/api/prompts/errors/en", async (route) => {
-      await gate.promise;
-      await route.continue();
-    });
-    await page.goto("/#/templates");
-    const text = page.locator("#template-text");
-    await poll(async () => (await text.inputValue()).includes("name: default"), {
-      what: "the first template",
-    });
-    const late = page.waitForResponse(/errors\/en$/);
-    await page.locator("#template-from").selectOption("errors/en");
-    await page.locator("#template-from").selectOption("data/en");
-    await poll(async () => (await text.inputValue()).includes("name: data"), { what: "the one chosen last" });
-    await text.fill("mine");
-    gate.resolve();
-    await (await late).finished();
-    await page.evaluate("new Promise((done) => setTimeout(done))");
-    assert.equal(await text.inputValue(), "mine");
-  }));
-
 browserTest(
-  "the form sends the shown model, also if no provider lists it",
+  "a late template overwrites neither a later choice nor edits",
   () =>
     withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
-      const models = (ids: readonly string[]) => ({
-        json: { models: ids.map((id) => ({ id, name: id, provider: "hub", price: null })), problems: [] },
+      const gate = Promise.withResolvers<void>();
+      // The page loads the default first.
+      await page.route(/\/api\/prompts\/(?:default|errors)\/en$/, async (route) => {
+        await gate.promise;
+        await route.continue();
       });
-      await page.route("**/api/models", (route) => route.fulfill(models(["hub/one", "hub/two"])));
-      await page.route("**/api/models/refresh", (route) => route.fulfill(models(["hub/two"])));
+      await page.goto("/#/templates");
+      const text = page.locator("#template-text");
+      const late = ["default", "errors"].map((name) => page.waitForResponse(`**/${name}/en`));
+      await page.getByLabel("Start from").selectOption("errors/en");
+      await page.getByLabel("Start from").selectOption("data/en");
+      await poll(async () => await text.count() === 1 && (await text.inputValue()).includes("name: data"), {
+        what: "the one chosen last",
+      });
+      await text.fill("mine");
+      gate.resolve();
+      for (const each of late) await (await each).finished();
+      await page.evaluate("new Promise((done) => setTimeout(done))");
+      assert.equal(await text.inputValue(), "mine");
+    }),
+);
+
+browserTest(
+  "the form offers the models of the providers, and sends any other ID, too",
+  () =>
+    withPage(async ({ server, browser }) => {
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const ids = ["hub/one", "hub/two"];
+      const models = ids.map((id) => ({ id, name: id, provider: "hub", price: null }));
+      await page.route("**/api/models", (route) => route.fulfill({ json: { models, problems: [] } }));
+      const sent: string[] = [];
+      await page.route("**/api/runs", async (route) => {
+        if (route.request().method() !== "POST") return await route.continue();
+        sent.push(route.request().postDataBuffer()?.toString() ?? "");
+        await route.fulfill({ status: 409, json: { detail: "not now" } });
+      });
       await page.goto("/");
       await page.locator("summary", { hasText: /^Options/ }).click();
-      const pick = page.getByRole("combobox", { name: "Diagnostic agent", exact: true });
-      const field = page.locator("input[name=diagnostic_model]");
-      const shown = async () => [await pick.inputValue(), await field.isVisible(), await field.inputValue()];
-      await pick.selectOption("hub/one");
-      assert.deepEqual(await shown(), ["hub/one", false, "hub/one"]);
-      await page.getByRole("button", { name: "Refresh" }).click();
-      await poll(async () => await field.isVisible(), { what: "the field" });
-      assert.deepEqual(await shown(), ["other", true, "hub/one"]);
-      await pick.selectOption("");
-      assert.deepEqual(await shown(), ["", false, ""]);
+      const offered = () =>
+        page.evaluate("[...document.querySelectorAll('#models option')].map((each) => each.value)");
+      await poll(async () => String(await offered()) === String(ids), { what: "the models" });
+      await page.getByRole("combobox", { name: "Diagnostic agent", exact: true }).fill("hub/unlisted");
+      await page.getByRole("textbox", { name: "Incident" }).fill("it hangs");
+      await page.getByRole("button", { name: "Start the debate" }).click();
+      await page.getByText("Not done: not now").waitFor();
+      assert.match(sent[0] ?? "", /name="diagnostic_model"\s+hub\/unlisted\s/);
+      assert.match(sent[0] ?? "", /name="skeptic_model"\r\n\r\n\r\n/);
     }),
 );
 

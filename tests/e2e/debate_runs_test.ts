@@ -218,7 +218,7 @@ browserTest(
       await page.goto("/");
       const setup = page.getByRole("region", { name: "Connect a model provider" });
       await setup.waitFor();
-      assert.deepEqual(await setup.locator("dd code").allTextContents(), [
+      assert.deepEqual(await setup.locator("li code").allTextContents(), [
         "HUB_BASE_URL",
         "HUB_TOKEN",
         "ASSIST_BASE_URL",

@@ -25,14 +25,18 @@ export function send<Answer>(path: string, body: unknown): Promise<Answer> {
   });
 }
 
-/** Sends a form. Unchecked boxes are sent as false. File fields without a file are omitted. */
-export function sendForm<Answer>(path: string, form: HTMLFormElement): Promise<Answer> {
+/** Sends a form, and files that no field has. Unchecked boxes are sent as false. */
+export function sendForm<Answer>(
+  path: string,
+  form: HTMLFormElement,
+  files: readonly { readonly field: string; readonly file: File }[] = [],
+): Promise<Answer> {
   const fields = new FormData(form);
-  for (const { type, name, checked, files } of form.querySelectorAll("input")) {
-    if (name === "") continue;
+  for (const { type, name, checked, files: chosen } of form.querySelectorAll("input")) {
     if (type === "checkbox") fields.set(name, String(checked));
-    if (type === "file" && files?.length === 0) fields.delete(name);
+    if (type === "file" && chosen?.length === 0) fields.delete(name);
   }
+  for (const { field, file } of files) fields.append(field, file);
   return ask(path, { method: "POST", body: fields });
 }
 

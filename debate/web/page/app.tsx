@@ -1,27 +1,27 @@
 import { type JSX, render } from "preact";
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
-import { Icon, Problem } from "@gateway/shared/ui";
+import { Problem } from "@gateway/shared/ui";
 import { whyOf } from "./api.ts";
 import { Compare } from "./compare.tsx";
+import { Pick } from "./controls.tsx";
 import { Help } from "./help.tsx";
 import { LANGUAGE, speak, t } from "./language.ts";
-import { ShownProblem, useNotices, WithNotices } from "./notices.tsx";
+import { Main, useNotices } from "./notices.tsx";
 import { RunPage } from "./run.tsx";
 import { Runs } from "./runs.tsx";
 import { Start } from "./start.tsx";
 import { readChoice, storeChoice } from "./stored.ts";
 import { Templates } from "./templates.tsx";
 
-const NAVIGATION: readonly (readonly [target: string, name: string, isIn: (hash: string) => boolean])[] = [
-  ["#/", t("New run"), (hash) => hash === "#/login"],
-  ["#/runs", t("Runs"), (hash) => hash.startsWith("#/runs/") || hash.startsWith("#/compare/")],
-  ["#/templates", t("Templates"), () => false],
-];
+const NAVIGATION = [["#/", t("New run")], ["#/runs", t("Runs")], ["#/templates", t("Templates")]] as const;
+const LANGUAGES = [["en", "English"], ["es", "Español"]] as const;
+const THEMES = [["", t("System theme")], ["light", t("Light theme")], ["dark", t("Dark theme")]] as const;
 
 function App(): JSX.Element {
-  const hash = useHash();
+  const [hash, setHash] = useState(location.hash || "#/");
+  useEffect(() => addEventListener("hashchange", () => setHash(location.hash || "#/")), []);
   return (
-    <WithNotices>
+    <>
       <a
         class="skip"
         href="#main"
@@ -39,48 +39,52 @@ function App(): JSX.Element {
             {t("Diagnosis debate")}
           </a>
           <nav aria-label={t("Pages")}>
-            {NAVIGATION.map(([target, name, isIn]) => (
-              <a key={target} href={target} aria-current={target === hash ? "page" : isIn(hash) || undefined}>
+            {NAVIGATION.map(([target, name]) => (
+              <a
+                key={target}
+                href={target}
+                aria-current={target === hash ? "page" : hash.startsWith(`${target}/`) || undefined}
+              >
                 {name}
               </a>
             ))}
           </nav>
           <div class="choices">
-            <Theme />
-            <label class="choice" title={t("Language")}>
-              <span class="unseen">{t("Language")}</span>
-              <Icon name="language" />
-              <select id="language" value={LANGUAGE} onChange={(event) => choose(event.currentTarget)}>
-                <option value="en" lang="en">English</option>
-                <option value="es" lang="es">Español</option>
-              </select>
-            </label>
+            <Pick
+              label={t("Theme")}
+              icon="theme"
+              options={THEMES}
+              picked={readChoice("theme")}
+              onPick={paint}
+            />
+            <Pick
+              label={t("Language")}
+              icon="language"
+              options={LANGUAGES}
+              picked={LANGUAGE}
+              onPick={choose}
+            />
             <Help />
           </div>
         </div>
       </header>
-      <main id="main" tabIndex={-1}>
-        <ShownProblem />
+      <Main>
         <View key={hash} hash={hash} />
-      </main>
-    </WithNotices>
+      </Main>
+    </>
   );
 }
 
 /** The user can keep the language because of unsent text. */
-function choose(select: HTMLSelectElement): void {
-  speak(select.value);
+function choose(language: string, select: HTMLSelectElement): void {
+  speak(language);
   select.value = LANGUAGE;
 }
 
-function useHash(): string {
-  const [hash, setHash] = useState(location.hash || "#/");
-  useEffect(() => {
-    const change = () => setHash(location.hash || "#/");
-    addEventListener("hashchange", change);
-    return () => removeEventListener("hashchange", change);
-  }, []);
-  return hash;
+function paint(theme: string): void {
+  storeChoice("theme", theme);
+  if (theme === "") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = theme;
 }
 
 const RUN = /^#\/runs\/([0-9a-f]{32})$/;
@@ -105,27 +109,6 @@ function View({ hash }: { readonly hash: string }): JSX.Element {
   if (hash === "#/runs") return <Runs />;
   if (hash === "#/templates") return <Templates />;
   return <Start isLogin={hash === "#/login"} />;
-}
-
-function Theme(): JSX.Element {
-  const [theme, setTheme] = useState(readChoice("theme"));
-  const change = (chosen: string) => {
-    setTheme(chosen);
-    storeChoice("theme", chosen);
-    if (chosen === "") delete document.documentElement.dataset["theme"];
-    else document.documentElement.dataset["theme"] = chosen;
-  };
-  return (
-    <label class="choice" title={t("Theme")}>
-      <span class="unseen">{t("Theme")}</span>
-      <Icon name="theme" />
-      <select id="theme" value={theme} onChange={(event) => change(event.currentTarget.value)}>
-        <option value="">{t("System theme")}</option>
-        <option value="light">{t("Light theme")}</option>
-        <option value="dark">{t("Dark theme")}</option>
-      </select>
-    </label>
-  );
 }
 
 document.documentElement.lang = LANGUAGE;

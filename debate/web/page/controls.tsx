@@ -1,21 +1,23 @@
 import type { JSX } from "preact";
+import { Icon, type IconName } from "@gateway/shared/ui";
 
 /** A field to pick one of several values. */
-export function Pick({ label, isQuiet = false, name, note, options, picked, onPick }: {
+export function Pick({ label, icon, isQuiet = false, name, options, picked, onPick }: {
   readonly label: string;
+  /** Replaces the visible field. */
+  readonly icon?: IconName;
   /** The label is for screen readers only. */
   readonly isQuiet?: boolean;
   readonly name?: string;
-  /** The ID of a description. */
-  readonly note?: string;
   readonly options: readonly (readonly [value: string, text: string])[];
   readonly picked: string;
-  readonly onPick?: (value: string) => void;
+  readonly onPick?: (value: string, select: HTMLSelectElement) => void;
 }): JSX.Element {
   return (
-    <label>
-      {isQuiet ? <span class="unseen">{label}</span> : label}
-      <select name={name} aria-describedby={note} onChange={(event) => onPick?.(event.currentTarget.value)}>
+    <label class={icon && "choice"} title={icon && label}>
+      {isQuiet || icon ? <span class="unseen">{label}</span> : label}
+      {icon && <Icon name={icon} />}
+      <select name={name} onChange={({ currentTarget: select }) => onPick?.(select.value, select)}>
         {options.map(([value, text]) => (
           <option key={value} value={value} selected={value === picked}>{text}</option>
         ))}
@@ -24,16 +26,26 @@ export function Pick({ label, isQuiet = false, name, note, options, picked, onPi
   );
 }
 
-/** A box to check. */
-export function Check({ label, name, isOn = false }: {
+/** A button to choose files. */
+export function FilePick({ label, icon, onPick }: {
   readonly label: string;
-  readonly name: string;
-  readonly isOn?: boolean | undefined;
+  readonly icon: IconName;
+  readonly onPick: (files: readonly File[]) => void;
 }): JSX.Element {
   return (
-    <label class="check">
-      <input type="checkbox" name={name} defaultChecked={isOn} />
+    <label class="button">
+      <Icon name={icon} />
       {label}
+      <input
+        class="unseen"
+        type="file"
+        multiple
+        onChange={({ currentTarget: input }) => {
+          onPick([...input.files ?? []]);
+          // The same file can be chosen again.
+          input.value = "";
+        }}
+      />
     </label>
   );
 }

@@ -8,7 +8,7 @@ import { useNotices } from "./notices.tsx";
  */
 export function useLoaded<View>(
   path: string,
-  everyMs?: number | ((view: View) => number),
+  everyMs?: number,
 ): readonly [view: View | undefined, reload: () => Promise<void>, stale: string] {
   const { complain } = useNotices();
   const [view, setView] = useState<View>();
@@ -18,45 +18,18 @@ export function useLoaded<View>(
     setStale("");
   };
   useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
     let isShown = true;
-    let isFirst = true;
-    let pauseMs = typeof everyMs === "number" ? everyMs : DEFAULT_PAUSE_MS;
-    const next = async () => {
-      clearTimeout(timer);
-      try {
-        // Nobody sees a hidden page.
-        if (isFirst || !document.hidden) {
-          const fresh = await ask<View>(path);
-          if (!isShown) return;
-          setView(fresh);
-          setStale("");
-          if (typeof everyMs === "function") pauseMs = everyMs(fresh);
-        }
-      } catch (error) {
-        if (!isShown) return;
-        if (isFirst) complain(whyOf(error));
-        else setStale(whyOf(error));
-      }
-      isFirst = false;
-      clearTimeout(timer);
-      if (isShown && everyMs !== undefined) timer = setTimeout(next, pauseMs);
-    };
-    const resume = () => {
-      if (everyMs !== undefined && !document.hidden) next();
-    };
-    document.addEventListener("visibilitychange", resume);
-    next();
+    load().catch((error) => isShown && complain(whyOf(error)));
+    // Nobody sees a hidden page.
+    const refresh = () => document.hidden || load().catch((error) => setStale(whyOf(error)));
+    const timer = everyMs === undefined ? undefined : setInterval(refresh, everyMs);
     return () => {
       isShown = false;
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", resume);
+      clearInterval(timer);
     };
   }, [path]);
   return [view, load, stale];
 }
-
-const DEFAULT_PAUSE_MS = 5000;
 
 /** The current time, updated at an interval. */
 export function useNow(everyMs: number): number {

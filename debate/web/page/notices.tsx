@@ -1,5 +1,5 @@
 import { type ComponentChildren, createContext, type JSX } from "preact";
-import { useContext, useEffect, useMemo, useState } from "preact/hooks";
+import { useContext, useEffect, useState } from "preact/hooks";
 import { Problem, VisibleText } from "@gateway/shared/ui";
 import { whyOf } from "./api.ts";
 import { t } from "./language.ts";
@@ -9,26 +9,37 @@ interface Notices {
   complain(text: string): void;
   /** Shows a text for a few seconds. Screen readers announce it. */
   announce(text: string): void;
-  readonly problem: string;
 }
 
-const Context = createContext<Notices>({ complain() {}, announce() {}, problem: "" });
+const Context = createContext<Notices>({ complain() {}, announce() {} });
 
 const SHOWN_MS = 4000;
 
-/** The place of messages that do not belong to one control. */
-export function WithNotices({ children }: { readonly children: ComponentChildren }): JSX.Element {
+/** The content, below the current problem and with the place of other messages. */
+export function Main({ children }: { readonly children: ComponentChildren }): JSX.Element {
   const [problem, complain] = useState("");
   const [news, announce] = useState("");
+  const [notices] = useState({ complain, announce });
   useEffect(() => {
     if (news === "") return;
     const timer = setTimeout(announce, SHOWN_MS, "");
     return () => clearTimeout(timer);
   }, [news]);
-  const notices = useMemo(() => ({ complain, announce, problem }), [problem]);
+  useEffect(() => {
+    if (problem !== "") document.querySelector<HTMLElement>("#problem .problem")?.focus();
+  }, [problem]);
   return (
     <Context.Provider value={notices}>
-      {children}
+      <main id="main" tabIndex={-1}>
+        {problem !== "" && (
+          <div id="problem">
+            <Problem>
+              <VisibleText text={problem} lines />
+            </Problem>
+          </div>
+        )}
+        {children}
+      </main>
       <div id="news" role="status">{news !== "" && <p class="toast">{news}</p>}</div>
     </Context.Provider>
   );
@@ -36,21 +47,6 @@ export function WithNotices({ children }: { readonly children: ComponentChildren
 
 export function useNotices(): Notices {
   return useContext(Context);
-}
-
-/** The current problem. */
-export function ShownProblem(): JSX.Element | null {
-  const { problem } = useNotices();
-  useEffect(() => {
-    if (problem !== "") document.querySelector<HTMLElement>("#problem .problem")?.focus();
-  }, [problem]);
-  return problem === "" ? null : (
-    <div id="problem">
-      <Problem>
-        <VisibleText text={problem} lines />
-      </Problem>
-    </div>
-  );
 }
 
 /** Runs an action, one at a time, and reports a failure. While `isBusy`, its control is disabled. */

@@ -1,56 +1,58 @@
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
-import { Icon } from "@gateway/shared/ui";
+import { useState } from "preact/hooks";
+import { VisibleText } from "@gateway/shared/ui";
 import { Providers } from "./access.tsx";
-import { Check, Pick } from "./controls.tsx";
-import type { Files } from "./files.tsx";
+import { FilePick, Pick } from "./controls.tsx";
 import { languageName, t } from "./language.ts";
 import { useLoaded } from "./loaded.ts";
-import { Models } from "./models.tsx";
-import type { AccessView, SettingsView, TemplateView } from "./views.ts";
+import type { Answer, SettingsView } from "./views.ts";
 
 const MODES = [
   ["debate", t("Debate")],
   ["sample_then_debate", t("Independent diagnoses, debated where they differ")],
 ] as const;
 
-/** The folded options of a new run, with the chosen values in one line. */
-export function Options({ settings, access, files, onLogin }: {
+const ROLES = [
+  ["diagnostic", t("Diagnostic agent")],
+  ["skeptic", t("Skeptic")],
+  ["moderator", t("Moderator")],
+] as const;
+
+const EFFORTS = ["none", "low", "medium", "high"].map((effort) =>
+  [effort, t(effort === "none" ? "none_effort" : effort)] as const
+);
+
+/** The folded options of a new run, with the most important ones in one line. */
+export function Options({ settings, problem, onLogin, onContext }: {
   readonly settings: SettingsView;
-  readonly access: AccessView | undefined;
-  readonly files: Files;
+  /** The reason why a login no longer works. */
+  readonly problem: string | null;
   readonly onLogin: () => void;
+  readonly onContext: (files: readonly File[]) => void;
 }): JSX.Element {
-  const [prompts] = useLoaded<{ readonly templates: readonly TemplateView[] }>("/api/prompts");
-  const part = useRef<HTMLDetailsElement>(null);
+  const [prompts] = useLoaded<Answer<"templates">>("/api/prompts");
   const [form, setForm] = useState<FormData>();
-  const [models, setModels] = useState<readonly string[]>([]);
   const { prompt_template, prompt_language } = settings;
   const templates = prompts?.templates ?? [];
-  const chosen = (name: string, fallback: string) => String(form?.get(name) ?? fallback);
-  const template = chosen("template", prompt_template);
-  const language = chosen("language", prompt_language);
-  const same = templates.filter(({ name }) => name === template);
-  const { description } = same.find((each) => each.language === language) ?? same[0] ?? {};
+  const template = String(form?.get("template") ?? prompt_template);
+  const mode = form?.get("mode") ?? settings.mode;
+  const asks = form?.has("require_approval") ?? settings.tool_approval_required;
   const summary = [
-    chosen("mode", settings.mode) === "debate" ? t("Debate") : t("Independent diagnoses"),
+    mode === "debate" ? t("Debate") : t("Independent diagnoses"),
     t("template {name}", { name: template }),
-    languageName(language),
-    (form?.has("require_approval") ?? settings.tool_approval_required)
-      ? t("asks before sensitive tools")
-      : t("runs sensitive tools without asking"),
-    form?.has("pause_between_rounds") === true ? t("pauses between rounds") : "",
-    ...models,
-    chosen("project_path", ""),
+    languageName(String(form?.get("language") ?? prompt_language)),
+    asks ? t("asks before sensitive tools") : t("runs sensitive tools without asking"),
+    ...(form?.has("pause_between_rounds") === true ? [t("pauses between rounds")] : []),
   ];
+  const distinct = (first: string, others: readonly string[], nameOf = (each: string) => each) =>
+    [...new Set([first, ...others])].map((each) => [each, nameOf(each)] as const);
   return (
     <details
-      ref={part}
-      onInput={() => setForm(new FormData(part.current?.closest("form") ?? undefined))}
+      onInput={({ currentTarget: part }) => setForm(new FormData(part.closest("form") ?? undefined))}
     >
       <summary>
         <span>{t("Options")}</span>
-        <span class="note">{summary.filter((each) => each !== "").join(" · ")}</span>
+        <span class="note">{summary.join(" · ")}</span>
       </summary>
       <div class="stack">
         <fieldset class="fields">
@@ -58,41 +60,36 @@ export function Options({ settings, access, files, onLogin }: {
           <Pick
             label={t("Template")}
             name="template"
-            note="template-note"
-            options={distinct(prompt_template, templates.map(({ name }) => name)).map((each) => [each, each])}
+            options={distinct(prompt_template, templates.map(({ name }) => name))}
             picked={prompt_template}
           />
           <Pick
             label={t("Language of the agents")}
             name="language"
-            options={distinct(prompt_language, templates.map((each) => each.language))
-              .map((each) => [each, languageName(each)])}
+            options={distinct(prompt_language, templates.map((each) => each.language), languageName)}
             picked={prompt_language}
           />
         </fieldset>
-        <p id="template-note" class="note">{description}</p>
-        <Check
-          label={t("Ask me before sensitive tools run")}
-          name="require_approval"
-          isOn={settings.tool_approval_required}
-        />
-        <Check label={t("Pause between rounds for my comments")} name="pause_between_rounds" />
-        <Models settings={settings} onChange={setModels} />
-        {access !== undefined && <Providers settings={settings} access={access} onLogin={onLogin} />}
+        <p class="note">{templates.find(({ name }) => name === template)?.description}</p>
+        <label class="check">
+          <input type="checkbox" name="require_approval" defaultChecked={settings.tool_approval_required} />
+          {t("Ask me before sensitive tools run")}
+        </label>
+        <label class="check">
+          <input type="checkbox" name="pause_between_rounds" />
+          {t("Pause between rounds for my comments")}
+        </label>
+        <Models settings={settings} />
+        <h2>{t("Providers")}</h2>
+        <Providers providers={settings.providers} onLogin={onLogin} />
+        {problem !== null && (
+          <p class="warning">
+            <VisibleText text={problem} lines limit={600} />
+          </p>
+        )}
         <h2>{t("Context")}</h2>
         <div class="row">
-          <label class="button">
-            <Icon name="file" />
-            {t("Add context files")}
-            <input
-              class="unseen"
-              type="file"
-              name="base_context"
-              multiple
-              ref={files.context}
-              onChange={files.update}
-            />
-          </label>
+          <FilePick label={t("Add context files")} icon="file" onPick={onContext} />
           <span class="note">{t("descriptions of your systems, as text in UTF-8")}</span>
         </div>
         <fieldset class="fields">
@@ -108,21 +105,55 @@ export function Options({ settings, access, files, onLogin }: {
             {t("Patterns")}
             <input name="include_patterns" autocomplete="off" placeholder="README*, src/**/*" />
           </label>
-          <label>
-            {t("Maximum files")}
-            <input type="number" name="max_files" min={1} max={1000} defaultValue="20" />
-          </label>
-          <label>
-            {t("Characters per file")}
-            <input type="number" name="max_chars_per_file" min={1} max={1000000} defaultValue="12000" />
-          </label>
         </fieldset>
-        <Check label={t("Send secrets in files to the models unmasked")} name="no_redact_context" />
+        <label class="check">
+          <input type="checkbox" name="no_redact_context" />
+          {t("Send secrets in files to the models unmasked")}
+        </label>
       </div>
     </details>
   );
 }
 
-function distinct(first: string, others: readonly string[]): readonly string[] {
-  return [...new Set([first, ...others])];
+/** The model and the reasoning effort of each role. The list can be late, because providers can be slow. */
+function Models({ settings }: { readonly settings: SettingsView }): JSX.Element {
+  const [catalogue] = useLoaded<Answer<"models">>("/api/models");
+  return (
+    <section class="stack models" aria-labelledby="models-title">
+      <h2 id="models-title">{t("Models")}</h2>
+      {catalogue?.problems.map(({ provider, message }) => (
+        <p key={provider} class="warning" role="status">
+          <VisibleText text={`${provider}: ${message}`} lines limit={600} />
+        </p>
+      ))}
+      <datalist id="models">
+        {catalogue?.models.map(({ id, name, price }) => (
+          <option key={id} value={id}>
+            {price === null
+              ? name
+              : t("{name} · ${input} in, ${output} out per million tokens", { name, ...price })}
+          </option>
+        ))}
+      </datalist>
+      {ROLES.map(([role, title]) => (
+        <fieldset key={role} class="fields">
+          <label>
+            {title}
+            <input
+              name={`${role}_model`}
+              list="models"
+              autocomplete="off"
+              placeholder={t("Default: {model}", { model: settings[`${role}_model`] })}
+            />
+          </label>
+          <Pick
+            label={t("{role}: reasoning", { role: title })}
+            name={`${role}_reasoning_effort`}
+            options={EFFORTS}
+            picked={settings[`${role}_reasoning_effort`]}
+          />
+        </fieldset>
+      ))}
+    </section>
+  );
 }

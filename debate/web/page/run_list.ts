@@ -1,40 +1,33 @@
 import type { Tone } from "@gateway/shared/ui";
 import { t } from "./language.ts";
-import { titleOf } from "./summary.ts";
-import type { ListedRun } from "./views.ts";
+import { dollarsOf, titleOf, tokensOf } from "./summary.ts";
+import type { ListedRun, RunView } from "./views.ts";
 
-/** A state with its color, in the language of the page. */
-interface State {
-  readonly tone: Tone;
-  readonly text: string;
-}
-
-const OUTCOMES: Readonly<Record<string, State>> = {
+/** The states of runs in lists, each with its color and its name. */
+export const STATES = {
+  running: { tone: "accent", text: t("Running") },
+  waits: { tone: "warn", text: t("Waits for you") },
   cause: { tone: "good", text: t("Cause found") },
   no_confident_cause: { tone: "warn", text: t("No confident cause") },
-};
-const STATES: typeof OUTCOMES = {
-  running: { tone: "accent", text: t("Running") },
   completed: { tone: "idle", text: t("Completed") },
   cancelled: { tone: "idle", text: t("Stopped") },
   interrupted: { tone: "warn", text: t("Interrupted") },
   error: { tone: "bad", text: t("Failed") },
-};
-const UNKNOWN: State = { tone: "idle", text: t("Unknown") };
+  imported: { tone: "idle", text: t("Imported") },
+  unknown: { tone: "idle", text: t("Unknown") },
+} as const satisfies Readonly<Record<string, { readonly tone: Tone; readonly text: string }>>;
 
-/** The state of a run in a list. */
-export function stateOf(
-  { status, waits_for, conclusion, imported }: Pick<
-    ListedRun,
-    "status" | "waits_for" | "conclusion" | "imported"
-  >,
-): State {
-  if (imported === true) return { tone: "idle", text: t("Imported") };
-  if (status === "running" && typeof waits_for === "string") {
-    return { tone: "warn", text: t("Waits for you") };
-  }
-  const state = STATES[status ?? ""] ?? UNKNOWN;
-  return status === "completed" ? OUTCOMES[conclusion?.outcome ?? ""] ?? state : state;
+/** The state of a run. A newer server can have other ones. */
+export function stateOf({ status, conclusion, waits_for, imported }: {
+  readonly status?: string | null;
+  readonly conclusion?: { readonly outcome: string | null } | null;
+  readonly waits_for?: string | null;
+  readonly imported?: boolean;
+}): keyof typeof STATES {
+  if (imported === true) return "imported";
+  if (status === "running" && typeof waits_for === "string") return "waits";
+  const state = status === "completed" ? conclusion?.outcome ?? status : status ?? "";
+  return Object.hasOwn(STATES, state) ? state as keyof typeof STATES : "unknown";
 }
 
 /** The color of a severity. Senders use their own words. */
@@ -47,52 +40,21 @@ export function severityTone(severity: string): Tone {
 }
 
 /** The name of a run in a list. */
-export function nameOf({ run_id, title, topic }: Pick<ListedRun, "run_id" | "title" | "topic">): string {
+export function nameOf({ run_id, title, topic }: Pick<RunView, "run_id" | "title" | "topic">): string {
   return title || titleOf(topic) || run_id;
 }
 
-/** The distinct models of all runs, sorted. */
-export function modelsIn(runs: readonly ListedRun[]): readonly string[] {
-  return [...new Set(runs.flatMap(({ models }) => Object.values(models ?? {})))].filter((each) => each !== "")
-    .toSorted();
+/** The cost of a run in dollars, or else in tokens. */
+export function costOf({ cost_estimate, token_totals }: RunView): string {
+  const usd = cost_estimate?.total_usd;
+  return typeof usd === "number" ? dollarsOf(usd) : tokensOf(token_totals?.total);
 }
 
-/** The choices of the user above the list. Empty texts match every run. */
-export interface Filter {
-  readonly search: string;
-  readonly state: string;
-  readonly model: string;
-}
-
-/** Whether a run passes the filter. All words of the search must occur. */
-export function passes(run: ListedRun, { search, state, model }: Filter): boolean {
-  const values = Object.values(run.models ?? {});
-  if (model !== "" && !values.includes(model)) return false;
-  if (!hasState(run, state)) return false;
-  const text = [run.run_id, run.title, run.topic, run.conclusion?.cause, run.problem, ...values].join(" ")
+/** Whether a run has the state, or any state if it is empty, and all words of the search. */
+export function passes(run: ListedRun, search: string, state: string): boolean {
+  if (state !== "" && stateOf(run) !== state) return false;
+  const { run_id, title, topic, conclusion, problem, models } = run;
+  const text = [run_id, title, topic, conclusion?.cause, problem, ...Object.values(models ?? {})].join(" ")
     .toLowerCase();
   return search.toLowerCase().split(" ").every((word) => text.includes(word));
-}
-
-function hasState({ status, conclusion, imported }: ListedRun, state: string): boolean {
-  switch (state) {
-    case "":
-      return true;
-    case "stopped":
-      return status === "cancelled" || status === "error" || status === "interrupted";
-    case "imported":
-      return imported === true;
-    case "running":
-      return status === "running";
-    default:
-      return conclusion?.outcome === state;
-  }
-}
-
-/** The newest runs for the start page, with those in progress first. */
-export function recentRuns(runs: readonly ListedRun[], count: number): readonly ListedRun[] {
-  return runs.toSorted((a, b) => Number(b.status === "running") - Number(a.status === "running")).slice(
-    0,
-    count,
-  );
 }

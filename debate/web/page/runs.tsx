@@ -1,44 +1,36 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Badge, Empty, Icon, Table, VisibleText } from "@gateway/shared/ui";
+import { Empty, Icon, Table, VisibleText } from "@gateway/shared/ui";
 import { ask } from "./api.ts";
-import { Pick } from "./controls.tsx";
+import { FilePick, Pick } from "./controls.tsx";
 import { formatDuration, percent } from "./format.ts";
 import { t } from "./language.ts";
-import { Reason, Since, useRuns } from "./lists.tsx";
-import { useNow } from "./loaded.ts";
+import { Reason, REFRESH_MS, Since, StateBadge } from "./lists.tsx";
+import { useLoaded } from "./loaded.ts";
 import { useAction, useNotices } from "./notices.tsx";
-import { type Filter, modelsIn, nameOf, passes, stateOf } from "./run_list.ts";
-import { dollarsOf, modelsOf, tokensOf } from "./summary.ts";
-import type { ListedRun } from "./views.ts";
+import { costOf, nameOf, passes, STATES } from "./run_list.ts";
+import { modelsOf } from "./summary.ts";
+import type { Answer, ListedRun, RunsView } from "./views.ts";
 
 /** The number of rows that are added at a time. */
 const PAGE = 50;
-const AGE_MS = 10_000;
 
-const STATES = [
+const STATE_CHOICES = [
   ["", t("All runs")],
-  ["running", t("Running")],
-  ["cause", t("Cause found")],
-  ["no_confident_cause", t("No confident cause")],
-  ["stopped", t("Stopped or failed")],
-  ["imported", t("Imported")],
+  ...Object.entries(STATES).map(([state, { text }]) => [state, text] as const),
 ] as const;
 
 /** The list of runs. */
 export function Runs(): JSX.Element {
   const { announce } = useNotices();
-  const [isBusy, attempt] = useAction();
-  const [runs, reload, stale] = useRuns();
-  const now = useNow(AGE_MS);
-  const [filter, setFilter] = useState<Filter>({ search: "", state: "", model: "" });
+  const [, attempt] = useAction();
+  const [view, reload, stale] = useLoaded<RunsView>("/api/runs", REFRESH_MS);
+  const [search, setSearch] = useState("");
+  const [state, setState] = useState("");
   const [room, setRoom] = useState(PAGE);
   const [ticked, setTicked] = useState<readonly string[]>([]);
-  const narrow = (part: Partial<Filter>) => {
-    setFilter({ ...filter, ...part });
-    setRoom(PAGE);
-  };
-  const kept = (runs ?? []).filter((run) => passes(run, filter));
+  const runs = view?.runs ?? [];
+  const kept = runs.filter((run) => passes(run, search, state));
   const chosen = ticked.filter((id) => kept.some(({ run_id }) => run_id === id));
   const remove = (run: ListedRun) => {
     const question = run.status === "running" ? t("Stop this run?") : t("Delete this run and its record?");
@@ -52,21 +44,16 @@ export function Runs(): JSX.Element {
       announce(run.status === "running" ? t("The run stops") : t("Run deleted"));
     });
   };
-  const importFile = (input: HTMLInputElement) =>
+  const importRun = ([file]: readonly File[]) =>
     attempt(async () => {
-      const file = input.files?.[0];
-      if (file === undefined) return;
-      const { run_id } = await ask<{ readonly run_id: string }>("/api/runs/import", {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: await file.text(),
-      }).finally(() => input.value = "");
+      const headers = { "content-type": "application/json" };
+      const body = await file?.text() ?? "";
+      const { run_id } = await ask<Answer<"started">>("/api/runs/import", { method: "POST", headers, body });
       location.hash = `#/runs/${run_id}`;
     });
   const showIncident = (run: ListedRun) => {
-    const { run_id: id, parent_run_id: parent } = run;
+    const { run_id: id } = run;
     const name = nameOf(run);
-    const models = modelsOf(run.models);
     const isTicked = chosen.includes(id);
     return (
       <div class="pick">
@@ -75,8 +62,7 @@ export function Runs(): JSX.Element {
           checked={isTicked}
           disabled={!isTicked && chosen.length >= 2}
           aria-label={t("Compare: {name}", { name })}
-          onChange={({ currentTarget: { checked } }) =>
-            setTicked(checked ? [...chosen, id] : chosen.filter((each) => each !== id))}
+          onChange={() => setTicked(isTicked ? chosen.filter((each) => each !== id) : [...chosen, id])}
         />
         <div>
           <a class="name" href={`#/runs/${id}`}>
@@ -84,9 +70,7 @@ export function Runs(): JSX.Element {
           </a>
           <Reason run={run} />
           <p class="note">
-            {typeof parent === "string" && t("resumed")}
-            {typeof parent === "string" && models !== "" && " · "}
-            <VisibleText text={models} limit={200} />
+            <VisibleText text={modelsOf(run.models)} limit={200} />
           </p>
         </div>
       </div>
@@ -119,20 +103,9 @@ export function Runs(): JSX.Element {
             onClick={() => location.hash = `#/compare/${chosen.join("/")}`}
           >
             <Icon name="compare" />
-            {chosen.length === 0 ? t("Compare") : t("Compare ({count} of 2)", { count: chosen.length })}
+            {t("Compare ({count} of 2)", { count: chosen.length })}
           </button>
-          <label class="button">
-            <Icon name="upload" />
-            {t("Import")}
-            <input
-              class="unseen"
-              type="file"
-              accept=".json,application/json"
-              disabled={isBusy}
-              aria-label={t("Import a run from its JSON")}
-              onChange={(event) => importFile(event.currentTarget)}
-            />
-          </label>
+          <FilePick label={t("Import")} icon="upload" onPick={importRun} />
         </div>
       </div>
       <div class="filters" role="search">
@@ -144,34 +117,18 @@ export function Runs(): JSX.Element {
             type="search"
             autocomplete="off"
             placeholder={t("Search title, incident, cause or model")}
-            onInput={({ currentTarget: { value } }) => narrow({ search: value })}
+            onInput={({ currentTarget: { value } }) => setSearch(value)}
           />
         </label>
-        <Pick
-          label={t("State")}
-          isQuiet
-          options={STATES}
-          picked={filter.state}
-          onPick={(state) => narrow({ state })}
-        />
-        <Pick
-          label={t("Model")}
-          isQuiet
-          options={[["", t("All models")], ...modelsIn(runs ?? []).map((each) => [each, each] as const)]}
-          picked={filter.model}
-          onPick={(model) => narrow({ model })}
-        />
+        <Pick label={t("State")} isQuiet options={STATE_CHOICES} picked={state} onPick={setState} />
       </div>
       <p class="note" role="status">
         {stale === "" ? "" : t("The list can be out of date: {why}", { why: stale })}
       </p>
-      {runs?.length === 0 && (
-        <Empty title={t("There are no runs yet")}>
-          <a class="button" href="#/">{t("Start the first run")}</a>
+      {view !== undefined && kept.length === 0 && (
+        <Empty title={runs.length === 0 ? t("There are no runs yet") : t("No run matches")}>
+          <a class="button" href="#/">{t("New run")}</a>
         </Empty>
-      )}
-      {runs !== undefined && runs.length > 0 && kept.length === 0 && (
-        <Empty icon="search" title={t("No run matches")} />
       )}
       {kept.length > 0 && (
         <div class="runs">
@@ -180,9 +137,9 @@ export function Runs(): JSX.Element {
             caption={<span class="unseen">{t("Runs")}</span>}
             columns={[
               { name: t("Incident"), show: showIncident },
-              { name: t("State"), show: showState },
+              { name: t("State"), show: (run) => <StateBadge run={run} /> },
               { name: t("Confidence"), show: showConfidence },
-              { name: t("Started"), show: (run) => <Since time={run.timestamp} now={now} /> },
+              { name: t("Started"), show: (run) => <Since time={run.timestamp} /> },
               { name: t("Cost"), show: showCost },
               { name: t("Actions"), isNameHidden: true, show: showRemoval },
             ]}
@@ -202,22 +159,15 @@ export function Runs(): JSX.Element {
 
 const NOTHING = <span class="nothing">–</span>;
 
-function showState(run: ListedRun): JSX.Element {
-  const { tone, text } = stateOf(run);
-  return <Badge tone={tone}>{text}</Badge>;
-}
-
 function showConfidence({ conclusion }: ListedRun): JSX.Element {
-  const confidence = conclusion?.confidence;
-  return typeof confidence === "number" ? <span class="count">{percent(confidence)}</span> : NOTHING;
+  return conclusion === null ? NOTHING : <span class="count">{percent(conclusion.confidence)}</span>;
 }
 
-function showCost({ duration_seconds: seconds, cost_estimate, token_totals }: ListedRun): JSX.Element {
-  const usd = cost_estimate?.total_usd;
-  if (typeof seconds !== "number") return NOTHING;
-  return (
+function showCost(run: ListedRun): JSX.Element {
+  const { duration_seconds: seconds } = run;
+  return seconds === null ? NOTHING : (
     <span class="count">
-      {typeof usd === "number" ? dollarsOf(usd) : tokensOf(token_totals?.total)}
+      {costOf(run)}
       <span class="sub">{formatDuration(seconds)}</span>
     </span>
   );

@@ -1,83 +1,94 @@
 import type { JSX } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Card, Icon } from "@gateway/shared/ui";
+import { useRef, useState } from "preact/hooks";
+import { Icon, VisibleText } from "@gateway/shared/ui";
 import { ask, sendForm } from "./api.ts";
-import { Login, Setup, Tools } from "./access.tsx";
-import { FileList, useFiles } from "./files.tsx";
+import { Setup, Tools } from "./access.tsx";
+import { FilePick } from "./controls.tsx";
 import { t } from "./language.ts";
 import { OpenAlerts, RecentRuns } from "./lists.tsx";
 import { useLoaded } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
 import { Options } from "./options.tsx";
-import type { AccessView, SettingsView } from "./views.ts";
+import type { AccessView, Answer, SettingsView } from "./views.ts";
 
 /** The text of an incident that is not sent yet. It survives a visit to another view. */
 let draft = "";
 
-/** The start page: the incident first, everything else below or folded. */
+async function begin(sending: Promise<Answer<"started">>): Promise<void> {
+  const { run_id } = await sending;
+  draft = "";
+  location.hash = `#/runs/${run_id}`;
+}
+
+/** The start page: open alerts and the incident first, everything else below or folded. */
 export function Start({ isLogin }: { readonly isLogin: boolean }): JSX.Element {
   const [settings] = useLoaded<SettingsView>("/api/settings");
   const [access, reload] = useLoaded<AccessView>("/api/auth/status");
-  const isReady = access === undefined || access.missing_settings.length === 0;
-  const login = settings?.providers?.find((each) => each.login)?.name ?? "assist";
-  const begin = async (sending: Promise<{ readonly run_id: string }>) => {
-    const { run_id } = await sending;
-    draft = "";
-    location.hash = `#/runs/${run_id}`;
+  const isMissing = (name: string) => access?.missing_settings.includes(name);
+  // Only this provider has logins.
+  const needed =
+    settings?.providers.filter(({ name, missing }) =>
+      isLogin ? name === "assist" : missing.some(isMissing)
+    ) ?? [];
+  const tryIt = () => {
+    const { topic = "", model = "" } = settings?.builtin_incident ?? {};
+    const models = { diagnostic_model: model, skeptic_model: model, moderator_model: model };
+    return begin(ask("/api/runs", { method: "POST", body: new URLSearchParams({ topic, ...models }) }));
   };
-  const tryIt = () =>
-    begin(ask("/api/runs", { method: "POST", body: new URLSearchParams(builtinFields(settings)) }));
   return (
     <>
       <h1 tabIndex={-1}>{t("What is wrong?")}</h1>
-      {isLogin && (
-        <Card id="login-title" title={t("Access to models")}>
-          <Login provider={login} isFirst onDone={reload} />
-        </Card>
-      )}
-      {access !== undefined && !isReady && (
-        <Setup access={access} settings={settings} tryIt={tryIt} onDone={reload} />
+      <OpenAlerts />
+      {needed.length > 0 && (
+        <Setup
+          providers={needed}
+          tryIt={tryIt}
+          isLogin={isLogin}
+          onLogin={reload}
+        />
       )}
       <Incident
         settings={settings}
         access={access}
         isFirst={!isLogin}
-        isReady={isReady}
-        begin={begin}
+        isReady={needed.length === 0}
         onLogin={reload}
       />
-      <OpenAlerts />
       <RecentRuns />
     </>
   );
 }
 
-function builtinFields(settings: SettingsView | undefined): Record<string, string> {
-  const { topic, model } = settings?.builtin_incident ?? { topic: "", model: "" };
-  return { topic, diagnostic_model: model, skeptic_model: model, moderator_model: model };
+interface Attached {
+  readonly field: "incident_file" | "base_context";
+  readonly file: File;
 }
 
-function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
+function Incident({ settings, access, isFirst, isReady, onLogin }: {
   readonly settings: SettingsView | undefined;
   readonly access: AccessView | undefined;
   readonly isFirst: boolean;
   readonly isReady: boolean;
-  readonly begin: (sending: Promise<{ readonly run_id: string }>) => Promise<void>;
   readonly onLogin: () => void;
 }): JSX.Element {
   const [isBusy, attempt] = useAction();
-  const files = useFiles();
+  const [files, setFiles] = useState<readonly Attached[]>([]);
   const [isOver, setOver] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
-  useLayoutEffect(() => {
-    if (field.current !== null) field.current.value = draft;
-  }, []);
+  /** Unless they are context, the first file describes the incident. */
+  const add = (added: readonly File[], isContext = files.some(({ field }) => field === "incident_file")) =>
+    setFiles([
+      ...files,
+      ...added.map((file, index) =>
+        ({ field: isContext || index > 0 ? "base_context" : "incident_file", file }) as const
+      ),
+    ]);
   const start = (form: HTMLFormElement) =>
     attempt(() => {
-      const large = files.all.find(({ file }) => file.size > (settings?.max_upload_bytes ?? Infinity));
-      if (large === undefined) return begin(sendForm("/api/runs", form));
-      const values = { name: large.file.name, bytes: settings?.max_upload_bytes };
-      throw new Error(t("“{name}” is larger than {bytes} bytes", values));
+      const max = settings?.max_upload_bytes ?? Infinity;
+      const large = files.find(({ file }) => file.size > max)?.file;
+      if (large === undefined) return begin(sendForm("/api/runs", form, files));
+      throw new Error(t("“{name}” is larger than {bytes} bytes", { name: large.name, bytes: max }));
     });
   return (
     <form
@@ -85,11 +96,6 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
       onSubmit={(event) => {
         event.preventDefault();
         start(event.currentTarget);
-      }}
-      onInvalidCapture={({ target, currentTarget }) => {
-        // A closed part would hide the field with the problem.
-        const part = currentTarget.querySelector("details");
-        if (part !== null && target !== field.current) part.open = true;
       }}
       onDragOver={(event) => {
         if (event.dataTransfer?.types.includes("Files") !== true) return;
@@ -102,7 +108,7 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
         const dropped = [...event.dataTransfer?.files ?? []];
         if (dropped.length === 0) return;
         event.preventDefault();
-        files.drop(dropped);
+        add(dropped);
       }}
     >
       <label>
@@ -115,6 +121,7 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
           maxLength={20000}
           autofocus={isFirst}
           placeholder={t("Paste the alert or describe what is wrong")}
+          value={draft}
           onInput={(event) => draft = event.currentTarget.value}
           onKeyDown={(event) => {
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -123,27 +130,45 @@ function Incident({ settings, access, isFirst, isReady, begin, onLogin }: {
           }}
         />
       </label>
-      <FileList files={files} />
+      {files.length > 0 && (
+        <ul class="files" aria-label={t("Attached files")}>
+          {files.map((each) => (
+            <li key={`${each.field} ${each.file.name}`}>
+              <VisibleText text={each.file.name} limit={80} />
+              <span class="note">{each.field === "incident_file" ? t("incident") : t("context")}</span>
+              <button
+                type="button"
+                class="quiet small"
+                aria-label={t("Remove {name}", { name: each.file.name })}
+                onClick={() => {
+                  setFiles(files.filter((other) => other !== each));
+                  field.current?.focus();
+                }}
+              >
+                <Icon name="close" />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
       <div class="send">
-        <label class="button quiet">
-          <Icon name="file" />
-          {t("Attach")}
-          <input
-            class="unseen"
-            type="file"
-            name="incident_file"
-            ref={files.incident}
-            onChange={files.update}
-          />
-        </label>
+        <FilePick label={t("Attach")} icon="file" onPick={(added) => add(added)} />
         <span class="note keys">{t("Enter starts, Shift + Enter adds a line")}</span>
         <button type="submit" class={isReady ? "primary" : ""} disabled={isBusy}>
           {t("Start the debate")}
         </button>
       </div>
-      {settings !== undefined &&
-        <Options settings={settings} access={access} files={files} onLogin={onLogin} />}
-      {settings !== undefined && <Tools settings={settings} />}
+      {settings !== undefined && (
+        <>
+          <Options
+            settings={settings}
+            problem={access?.copilot_configured === true ? access.last_error : null}
+            onLogin={onLogin}
+            onContext={(added) => add(added, true)}
+          />
+          <Tools settings={settings} />
+        </>
+      )}
     </form>
   );
 }

@@ -1,26 +1,12 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Badge, Code, Icon, Problem, VisibleText } from "@gateway/shared/ui";
-import { ask, send, whyOf } from "./api.ts";
+import { send } from "./api.ts";
+import { Pick } from "./controls.tsx";
 import { t } from "./language.ts";
 import { useLoaded } from "./loaded.ts";
 import { useAction, useNotices } from "./notices.tsx";
-import type { TemplateView } from "./views.ts";
-
-interface Preview {
-  readonly problem: string | null;
-  readonly prompts: readonly {
-    readonly node: string;
-    readonly messages: readonly { readonly role: string; readonly content: string }[];
-  }[];
-}
-
-interface Edited {
-  readonly file: string;
-  readonly text: string;
-  /** The text before all edits. */
-  readonly original: string;
-}
+import type { Answer } from "./views.ts";
 
 const AGENTS: Readonly<Record<string, string>> = {
   diagnostic_agent: t("Diagnostic agent"),
@@ -31,53 +17,12 @@ const AGENTS: Readonly<Record<string, string>> = {
 
 /** An editor for the instructions of the agents. The page cannot write to the server, so the result is a file. */
 export function Templates(): JSX.Element {
-  const { announce, complain } = useNotices();
-  const [isBusy, attempt] = useAction();
-  const [view] = useLoaded<{ readonly templates: readonly TemplateView[] }>("/api/prompts");
-  const templates = view?.templates ?? [];
+  const [view] = useLoaded<Answer<"templates">>("/api/prompts");
   const [chosen, setChosen] = useState("");
-  const [edited, setEdited] = useState<Edited>({ file: "", text: "", original: "" });
-  const [preview, setPreview] = useState<Preview>();
-  /** Counts requests and edits, to discard outdated responses. */
-  const turn = useRef(0);
-  const latest = useRef(edited);
-  latest.current = edited;
-  const load = async (path: string) => {
-    setChosen(path);
-    const mine = ++turn.current;
-    try {
-      const { file, text } = await ask<Pick<Edited, "file" | "text">>(`/api/prompts/${path}`);
-      if (mine !== turn.current) return;
-      setEdited({ file, text, original: text });
-      setPreview(undefined);
-    } catch (error) {
-      if (mine === turn.current) complain(whyOf(error));
-    }
-  };
-  const first = templates[0];
-  useEffect(() => {
-    if (first !== undefined && chosen === "") load(pathOf(first));
-  }, [first]);
-  const edit = (part: Partial<Edited>) => {
-    turn.current += 1;
-    setEdited({ ...edited, ...part });
-  };
-  /** Returns whether the template can be used. */
-  const check = async (): Promise<boolean> => {
-    const mine = turn.current;
-    const { file, text } = latest.current;
-    const found = await send<Preview>("/api/prompts/preview", { file, text });
-    // The result belongs to an older text.
-    if (mine !== turn.current) return await check();
-    setPreview(found);
-    announce(found.problem === null ? t("The template is valid") : t("The template is not valid"));
-    return found.problem === null;
-  };
-  const save = () => {
-    const url = URL.createObjectURL(new Blob([latest.current.text], { type: "application/yaml" }));
-    Object.assign(document.createElement("a"), { href: url, download: latest.current.file }).click();
-    URL.revokeObjectURL(url);
-  };
+  const options = (view?.templates ?? []).map(({ name, language, source }) =>
+    [`${name}/${language}`, `${name} (${language})${source === "custom" ? `, ${t("custom")}` : ""}`] as const
+  );
+  const path = chosen || options[0]?.[0];
   return (
     <>
       <div class="stack intro">
@@ -88,60 +33,70 @@ export function Templates(): JSX.Element {
           )}
         </p>
       </div>
+      {path !== undefined && (
+        <>
+          <Pick label={t("Start from")} options={options} picked={path} onPick={setChosen} />
+          <Editor key={path} path={path} />
+        </>
+      )}
+    </>
+  );
+}
+
+/** The editor of one template. Its key is the path, so a late answer belongs to a removed editor. */
+function Editor({ path }: { readonly path: string }): JSX.Element | null {
+  const { announce } = useNotices();
+  const [isBusy, attempt] = useAction();
+  const [loaded] = useLoaded<Answer<"template">>(`/api/prompts/${path}`);
+  const [preview, setPreview] = useState<Answer<"preview">>();
+  const form = useRef<HTMLFormElement>(null);
+  const check = (isSaved: boolean) =>
+    attempt(async () => {
+      const { file, text } = Object.fromEntries(new FormData(form.current ?? undefined));
+      const found = await send<Answer<"preview">>("/api/prompts/preview", { file, text });
+      setPreview(found);
+      announce(found.problem === null ? t("The template is valid") : t("The template is not valid"));
+      if (!isSaved || found.problem !== null) return;
+      const url = URL.createObjectURL(new Blob([String(text)], { type: "application/yaml" }));
+      Object.assign(document.createElement("a"), { href: url, download: file }).click();
+      URL.revokeObjectURL(url);
+    });
+  if (loaded === undefined) return null;
+  return (
+    <>
       <form
+        ref={form}
+        onInput={() => setPreview(undefined)}
         onSubmit={(event) => {
           event.preventDefault();
-          attempt(check);
+          check(false);
         }}
       >
-        <div class="fields">
-          <label>
-            {t("Start from")}
-            <select
-              id="template-from"
-              value={chosen}
-              onChange={({ currentTarget: { value } }) => load(value)}
-            >
-              {templates.map((each) => (
-                <option key={pathOf(each)} value={pathOf(each)}>
-                  {`${each.name} (${each.language})${each.source === "custom" ? `, ${t("custom")}` : ""}`}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label>
-            {t("File name")}
-            <input
-              id="template-file"
-              autocomplete="off"
-              spellcheck={false}
-              value={edited.file}
-              onInput={({ currentTarget: { value } }) => edit({ file: value })}
-            />
-          </label>
-        </div>
+        <label>
+          {t("File name")}
+          <input
+            name="file"
+            autocomplete="off"
+            spellcheck={false}
+            readOnly={isBusy}
+            defaultValue={loaded.file}
+          />
+        </label>
         <label>
           {t("Template")}
           <textarea
             id="template-text"
+            name="text"
             class="mono"
             rows={18}
             spellcheck={false}
-            value={edited.text}
-            defaultValue={edited.original}
-            onInput={({ currentTarget: { value } }) => edit({ text: value })}
+            readOnly={isBusy}
+            defaultValue={loaded.text}
           />
         </label>
         <div class="actions">
           <button type="submit" class="primary" disabled={isBusy}>{t("Check and preview")}</button>
-          <button
-            type="button"
-            disabled={isBusy}
-            onClick={() =>
-              attempt(async () => {
-                if (await check()) save();
-              })}
-          >
+          <button type="button" disabled={isBusy} onClick={() => check(true)}>
             <Icon name="download" />
             {t("Save as a file")}
           </button>
@@ -173,8 +128,4 @@ export function Templates(): JSX.Element {
       )}
     </>
   );
-}
-
-function pathOf({ name, language }: TemplateView): string {
-  return `${name}/${language}`;
 }
