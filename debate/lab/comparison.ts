@@ -4,8 +4,7 @@ import { allFirstPrompts } from "../engine/agents/prompt.ts";
 import { sorted } from "../engine/agents/debate.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { PromptTemplate } from "../engine/ports.ts";
-import { type Cause, contextOf, type Incident } from "./incidents.ts";
-import { scoreAnswer } from "./score.ts";
+import { contextOf, type Incident } from "./incidents.ts";
 import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";
 
 /** {@linkcode hashIncidents} of the built-in incidents. Results with different hashes are not comparable. */
@@ -33,9 +32,6 @@ async function hash(value: unknown): Promise<string> {
   const bytes = new TextEncoder().encode(JSON.stringify(sorted(value)));
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
-
-/** The note of a comparison whose agents are scripted. */
-export const SCRIPTED_NOTE = "Scripted agents know the incidents: this measures the engine, not the models.";
 
 export type Comparison = Readonly<ReturnType<typeof compareArms>>;
 
@@ -76,7 +72,6 @@ export function compareArms(
         ...(arm !== first && harm !== undefined && { harm_against_first: harm }),
       }];
     }),
-    right_for_another_incident: rightForAnother(trials, incidents),
     trials,
   };
 }
@@ -127,18 +122,6 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
 function ratesOf(trials: readonly Trial[], holds: (trial: Trial) => boolean) {
   return [...Map.groupBy(trials, ({ incident }) => incident)]
     .map(([incident, own]) => [incident, mean(own.map((trial) => Number(holds(trial))))] as const);
-}
-
-/** Counts answers that are right for another incident. Any result but 0 means that an answer can trick the score. */
-function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[]): number {
-  const key = ({ component, fault, path }: Cause) => JSON.stringify([component, fault, path].flat());
-  return trials.filter(({ answer, incident }) => {
-    const own = incidents.find(({ id }) => id === incident);
-    return incidents.some((other) =>
-      other.truth.fault !== "none" && other.id !== incident &&
-      !(own !== undefined && key(own.truth) === key(other.truth)) && scoreAnswer(answer, other).right
-    );
-  }).length;
 }
 
 /** A value and its 95 % confidence interval. */

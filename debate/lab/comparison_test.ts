@@ -6,11 +6,10 @@ import {
   hashIncidents,
   hashProtocol,
   REGISTERED_HASH,
-  SCRIPTED_NOTE,
   shareOf,
   withPrompts,
 } from "./comparison.ts";
-import { formatComparison, renderComparison } from "./comparison_report.ts";
+import { formatComparison } from "./comparison_report.ts";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { scoreAnswer } from "./score.ts";
 import { brierOf, reliabilityOf } from "../benchmark/metrics.ts";
@@ -100,19 +99,8 @@ Deno.test.each([
   assert.notEqual(after.prompts_sha256, before);
 });
 
-Deno.test("right_for_another_incident ignores incidents with the same truth", async () => {
-  const [first = assert.fail()] = INCIDENTS;
-  const twin = { ...first, id: "twin" };
-  const facts = { ...await compare(TRIALS) };
-  const [answered = assert.fail()] = TRIALS;
-  const { right_for_another_incident } = compareArms([answered], [first, twin], facts);
-  assert.equal(right_for_another_incident, 0);
-  const lax = { ...twin, anyFault: true as const, truth: { ...first.truth, fault: "data" as const } };
-  assert.equal(compareArms([answered], [first, lax], facts).right_for_another_incident, 1);
-});
-
 Deno.test("compareArms() reports each arm and its difference to the first", async () => {
-  const { arms, right_for_another_incident } = await compare(TRIALS);
+  const { arms } = await compare(TRIALS);
   const [single = assert.fail(), debate = assert.fail()] = arms;
   assert.deepEqual(single.right, { value: 0.5, low: 0.314274, high: 0.685726, incidents: 24 });
   assert.equal(debate.right.value, 1);
@@ -124,7 +112,6 @@ Deno.test("compareArms() reports each arm and its difference to the first", asyn
   assert.equal(debate.false_alarms?.value, 0);
   assert.equal(debate.tempting?.incidents, 4);
   assert.deepEqual(Object.keys(debate.by_kind).length, 7);
-  assert.equal(right_for_another_incident, 0);
 });
 
 Deno.test("the text reports that a difference is not significant", async () => {
@@ -155,35 +142,6 @@ Deno.test("the text reports an arm with more confident wrong answers", async () 
 Deno.test("more runs of one incident do not narrow an interval", async () => {
   const again = [1, 2, 3].flatMap((run) => TRIALS.map((each) => ({ ...each, run })));
   assert.deepEqual((await compare(again)).arms[0]?.right, (await compare(TRIALS)).arms[0]?.right);
-});
-
-Deno.test("the HTML file contains the calibration, loads no resources and escapes foreign text", async () => {
-  const hostile = trial(0, "single", false, { answer: '"><script>alert(1)</script>' });
-  const html = renderComparison(await compare([hostile, ...TRIALS.slice(1)]));
-  assert.doesNotMatch(html, /<script|<img|<b>note|<[^>]*(?:src|href)=/);
-  assert.match(html, /default-src 'none'/);
-  assert.match(html, /<th>80% to 100%<\/th>.*<td>one agent<\/td><td>0\.\d{3}<\/td>.*<td>\d+% of 24<\/td>/);
-});
-
-Deno.test("the HTML file shows caveats, verdict and one table, and folds everything else", async () => {
-  const real = await compare(TRIALS);
-  const html = renderComparison(real);
-  const shown = html.replace(/<details>[^]*?<\/details>/g, "");
-  assert.equal(shown.match(/<table>/g)?.length, 1);
-  assert.match(
-    shown,
-    /a &#60;b[^]*<p class="verdict">More right answers than one agent: debate, one model in all roles\./,
-  );
-  const scripted = renderComparison({ ...real, notes: [SCRIPTED_NOTE] });
-  assert.match(
-    scripted,
-    /<h1>Test of the engine with scripted agents<\/h1>\n<ul class="caveat"><li>Scripted agents/,
-  );
-  assert.doesNotMatch(scripted, /better|worse|[Mm]ore right|no difference/);
-  const same = await compare(
-    TRIALS.map((each) => ({ ...each, score: { ...each.score, right: false }, confident: false })),
-  );
-  assert.match(renderComparison(same), /No method differs from one agent by more than chance\./);
 });
 
 Deno.test("statistics of empty data and of answers with confidence 0 or 1", () => {
