@@ -31,7 +31,6 @@ const schema = z.strictObject({
 
 export type Incident = Readonly<z.infer<typeof schema>>;
 export type Cause = Incident["truth"];
-export type Quote = Incident["proof"][number];
 export type RecordedAnswer = Incident["tools"][number];
 
 function invalid(source: string, problem: string): AppError {
@@ -89,11 +88,6 @@ export function contextOf({ context, components, states }: Incident): string {
     "The path begins with the state that started it and ends with what is complained about; leave out states that did not occur.",
     "If nothing is broken, the claim is {component: none; fault: none}.",
   ].join("\n");
-}
-
-export function formatClaim({ component, fault, path }: Cause): string {
-  const steps = path.length === 0 ? "" : `; path: ${path.join(" > ")}`;
-  return `{component: ${component}; fault: ${fault}${steps}}`;
 }
 
 /** Loads incidents from a YAML file. @throws {AppError} `invalid_config` with the file */
