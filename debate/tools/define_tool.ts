@@ -101,12 +101,6 @@ export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`time limit, at most ${MAX_TIMEOUT_SECONDS} s`);
 }
 
-/** Common arguments of the tools for configured servers. */
-export const BACKEND_ARGUMENTS = {
-  base_url: z.string().max(2048).default("").describe("omit: only the configured server is allowed"),
-  timeout: timeoutArgument(15),
-};
-
 /** A count. A value beyond the limits is replaced by the nearest limit, which the title shows. */
 export function countArgument(
   initial: number,
