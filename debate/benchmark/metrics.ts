@@ -1,3 +1,4 @@
+import { count } from "../engine/graph/text.ts";
 import type { JudgedCase } from "./cases.ts";
 
 export const DEFINITIONS: Readonly<Record<string, string>> = {
@@ -229,10 +230,6 @@ function tallyRow(name: string, { total, mean, cases }: Tally, format: (value: n
 
 function row(name: string, value: string, note: string): string {
   return `${name.padEnd(17)} ${value.padStart(9)}  ${note}`.trimEnd();
-}
-
-export function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function percent(value: number | null): string {

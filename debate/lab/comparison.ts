@@ -6,17 +6,10 @@ import type { PromptTemplate } from "../engine/ports.ts";
 import { contextOf, type Incident } from "./incidents.ts";
 import { type Arm, type Protocol, taskOf, type Trial } from "./trial.ts";
 
-/** {@linkcode hashIncidents} of the built-in incidents. Results with different hashes are not comparable. */
-export const REGISTERED_HASH = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
-
-/** The hexadecimal SHA-256 of the incidents, independent of the order of incidents and of keys. */
-export function hashIncidents(incidents: readonly Incident[]): Promise<string> {
-  return hash(incidents.toSorted((a, b) => a.id < b.id ? -1 : 1));
-}
-
+/** The hexadecimal SHA-256 of the protocol and the incidents. Results with different hashes are not comparable. */
 export async function hashProtocol(protocol: Protocol, incidents: readonly Incident[]): Promise<string> {
   const forms = Object.fromEntries(incidents.map((each) => [each.id, contextOf(each)]));
-  return await hash({ protocol, incidents: await hashIncidents(incidents), forms });
+  return await hash({ protocol, incidents, forms });
 }
 
 export async function withPrompts(
@@ -41,7 +34,6 @@ export function compareArms(
   facts: {
     readonly generated_at: string;
     readonly protocol: Protocol;
-    readonly incidents_sha256: string;
     readonly protocol_sha256: string;
     readonly notes: readonly string[];
   },

@@ -1,11 +1,11 @@
-import { count } from "../benchmark/metrics.ts";
+import { count } from "../engine/graph/text.ts";
 import type { Comparison, Interval } from "./comparison.ts";
 
 const percent = (share: number) => `${Math.round(share * 100)}%`;
 const interval = ({ low, high }: Interval) => `${Math.round(low * 100)}-${percent(high)}`;
 
 export function formatComparison(comparison: Comparison): readonly string[] {
-  const { arms, protocol, incidents, incidents_sha256, protocol_sha256 } = comparison;
+  const { arms, protocol, incidents, protocol_sha256 } = comparison;
   const row = (arm: string, ...cells: readonly string[]) =>
     arm.padEnd(19) +
     cells.map((cell, index) => ` ${cell.padStart([6, 11, 11, 6, 8, 7][index] ?? 0)}`).join("");
@@ -14,7 +14,7 @@ export function formatComparison(comparison: Comparison): readonly string[] {
     `${incidents} incidents, ${
       count(protocol.runs, "run")
     } each, at most ${protocol.token_budget} tokens a run`,
-    `incidents ${incidents_sha256.slice(0, 16)}, protocol ${protocol_sha256.slice(0, 16)}`,
+    `protocol ${protocol_sha256.slice(0, 16)}`,
     "",
     row("Method", "right", "95%", "conf. wrong", "Brier", "tokens", "useful"),
     ...arms.map(({ arm, right, confidently_wrong, brier, tokens_mean, tool_efficiency: useful }) =>

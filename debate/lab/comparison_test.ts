@@ -1,22 +1,14 @@
 import assert from "node:assert/strict";
 import { formatClaim, type Quote } from "../testing/scripted_agent.ts";
 import { builtinIncidents, type Incident } from "./incidents.ts";
-import {
-  compareArms,
-  differenceOf,
-  hashIncidents,
-  hashProtocol,
-  REGISTERED_HASH,
-  shareOf,
-  withPrompts,
-} from "./comparison.ts";
+import { compareArms, differenceOf, hashProtocol, shareOf, withPrompts } from "./comparison.ts";
 import { formatComparison } from "./comparison_report.ts";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { scoreAnswer } from "./score.ts";
 import { brierOf, reliabilityOf } from "../benchmark/metrics.ts";
 import { type Arm, frozenTools, type Trial } from "./trial.ts";
 import { checkEvidence, toCalledTool } from "../engine/graph/evidence.ts";
-import { FAULT_KINDS } from "../engine/graph/claim.ts";
+import { FAULT_KINDS, normalName } from "../engine/graph/claim.ts";
 
 const INCIDENTS = builtinIncidents();
 const PROTOCOL = {
@@ -67,23 +59,17 @@ async function compare(trials: readonly Trial[]) {
   return compareArms(trials, INCIDENTS, {
     generated_at: "2026-01-01T00:00:00.000Z",
     protocol: PROTOCOL,
-    incidents_sha256: await hashIncidents(INCIDENTS),
     protocol_sha256: await hashProtocol(PROTOCOL, INCIDENTS),
     notes: ["a <b>note</b>"],
   });
 }
 
-Deno.test("the built-in incidents are the registered incidents", async () => {
-  assert.equal(await hashIncidents(INCIDENTS), REGISTERED_HASH);
-  assert.equal(await hashIncidents(INCIDENTS.toReversed()), REGISTERED_HASH);
-  const [first = assert.fail(), ...others] = INCIDENTS;
-  assert.notEqual(await hashIncidents([{ ...first, topic: `${first.topic}.` }, ...others]), REGISTERED_HASH);
-});
-
-Deno.test("the hash of a protocol covers all of its fields", async () => {
+Deno.test("the hash of a protocol covers all of its fields and the registered incidents", async () => {
   const hash = await hashProtocol(PROTOCOL, INCIDENTS);
+  assert.equal(hash, "77678a73036e58e23a387adad4ec4a09f4c05a09132b0fa625ddb00263589186");
   assert.notEqual(await hashProtocol({ ...PROTOCOL, runs: 2 }, INCIDENTS), hash);
-  assert.notEqual(await hashProtocol(PROTOCOL, INCIDENTS.slice(1)), hash);
+  const [first = assert.fail(), ...others] = INCIDENTS;
+  assert.notEqual(await hashProtocol(PROTOCOL, [{ ...first, topic: `${first.topic}.` }, ...others]), hash);
 });
 
 Deno.test.each([
@@ -162,6 +148,23 @@ Deno.test("there are 24 incidents: six kinds of faults, four tempting wrong caus
   }
   assert.equal(INCIDENTS.filter(({ rivals }) => rivals.some(({ tempting }) => tempting)).length, 4);
 });
+
+Deno.test.each(INCIDENTS.map((incident) => ({ name: incident.id, incident })))(
+  "$name: every name has one meaning, and causes consist of listed names",
+  ({ incident: { components, states, truth, rivals } }) => {
+    for (const each of [components, states]) {
+      const all = Object.entries(each).flatMap((
+        [name, others],
+      ) => [...new Set([name, ...others].map(normalName))]);
+      assert.equal(new Set(all).size, all.length);
+    }
+    for (const { component, fault, path } of [truth, ...rivals]) {
+      assert.equal(fault === "none", component === "none");
+      assert.ok(fault === "none" || Object.hasOwn(components, component), component);
+      assert.deepEqual(path.filter((state) => !Object.hasOwn(states, state)), []);
+    }
+  },
+);
 
 async function counts({ tools }: Incident, { result, quote }: Quote): Promise<string> {
   const answer = tools[result - 1];

@@ -6,9 +6,9 @@ import { safeText } from "../cli/terminal.ts";
 import { forDebaters } from "../settings/config.ts";
 import { loadPrices } from "../models/prices.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
-import { compareArms, hashIncidents, hashProtocol, REGISTERED_HASH, withPrompts } from "./comparison.ts";
+import { compareArms, hashProtocol, withPrompts } from "./comparison.ts";
 import { formatComparison } from "./comparison_report.ts";
-import { builtinIncidents, loadIncidents } from "./incidents.ts";
+import { builtinIncidents } from "./incidents.ts";
 import { type Arm, ARMS, runTrial, type Trial } from "./trial.ts";
 
 const EXAMPLES = `
@@ -18,7 +18,6 @@ Examples:
       --budget tokens each
   deno task debate:lab --register > protocol.json
       publish this file first, then --run --expect <its protocol_sha256>
-  deno task debate:lab --run --incidents own.yaml
 
 single, vote, debate_one and blind use DIAGNOSTIC_MODEL in all roles.
 debate_three and sample_then_debate use the models of all three roles. An answer
@@ -31,7 +30,6 @@ export function createLab(environment: world.Environment): Command {
   const arms = new Option("--arm <arm>", "way of diagnosing (repeatable; default: all)").choices(ARMS);
   const program = newProgram("debate-lab", "Compare ways of diagnosing on recorded incidents.", environment)
     .option("--run", "use the models of the settings")
-    .option("--incidents <file>", "YAML file of own incidents (default: the built-in 24)", once)
     .option("--only <id>", "incident to diagnose (repeatable; default: all)", repeated)
     .addOption(arms.argParser(armOf))
     .option("--runs <n>", "runs of each incident in each way", countOf(1, 100), 3)
@@ -51,7 +49,7 @@ function armOf(value: string, previous: readonly Arm[] | undefined): readonly Ar
 }
 
 type Flags =
-  & Readonly<Partial<Record<"incidents" | "expect" | "output", string>>>
+  & Readonly<Partial<Record<"expect" | "output", string>>>
   & Readonly<Partial<Record<"run" | "register" | "json", boolean>>>
   & Readonly<Record<"runs" | "budget", number>>
   & { readonly only?: readonly string[]; readonly arm?: readonly Arm[] };
@@ -64,12 +62,10 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
     throw usageError("Pass --run (models of the settings) or --register");
   }
   const settings = await world.readSettings(environment);
-  const all = flags.incidents === undefined
-    ? builtinIncidents()
-    : await loadIncidents(flags.incidents, environment.workingFolder);
+  const all = builtinIncidents();
   const missing = flags.only?.find((id) => !all.some((each) => each.id === id));
   if (missing !== undefined) {
-    const known = all.slice(0, 60).map(({ id }) => id).join(", ");
+    const known = all.map(({ id }) => id).join(", ");
     throw usageError(`Unknown incident ${JSON.stringify(missing)}, use one of ${known}`);
   }
   const incidents = all.filter(({ id }) => flags.only?.includes(id) ?? true);
@@ -88,15 +84,12 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
     language: PROMPT_LANGUAGE,
     models: forDebaters((_, prefix) => settings[`${prefix}_MODEL`]),
   }, template);
-  const hashes = {
-    incidents_sha256: await hashIncidents(incidents),
-    protocol_sha256: await hashProtocol(protocol, incidents),
-  };
+  const protocol_sha256 = await hashProtocol(protocol, incidents);
   if (flags.register === true) {
-    return terminal.out(`${JSON.stringify({ protocol, ...hashes }, null, 2)}\n`);
+    return terminal.out(`${JSON.stringify({ protocol, protocol_sha256 }, null, 2)}\n`);
   }
-  if (flags.expect !== undefined && flags.expect !== hashes.protocol_sha256) {
-    const text = `The SHA-256 of the protocol is ${hashes.protocol_sha256}, not the expected one`;
+  if (flags.expect !== undefined && flags.expect !== protocol_sha256) {
+    const text = `The SHA-256 of the protocol is ${protocol_sha256}, not the expected one`;
     throw usageError(text);
   }
   const rules = { protocol, template, prices: await loadPrices(settings.MODEL_PRICES_FILE) };
@@ -124,18 +117,15 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
     const why = problem === null ? "" : `, ${problem}`;
     terminal.err(safeText(`${index + 1}/${planned.length} ${incident} ${arm} ${run}: ${told}${why}\n`));
   }
-  const isBuiltin = flags.incidents === undefined && flags.only === undefined;
   const notes = {
     "All roles use one model, so debate_three equals debate_one.":
       new Set(Object.values(protocol.models)).size === 1,
     "Each incident has fewer than 3 runs.": flags.runs < 3,
-    "The built-in incidents differ from the registered incidents.": isBuiltin &&
-      hashes.incidents_sha256 !== REGISTERED_HASH,
   };
   const comparison = compareArms(trials, incidents, {
     generated_at: new Date(clock.now()).toISOString(),
     protocol,
-    ...hashes,
+    protocol_sha256,
     notes: Object.entries(notes).flatMap(([note, holds]) => holds ? [note] : []),
   });
   const json = `${JSON.stringify(comparison, null, 2)}\n`;

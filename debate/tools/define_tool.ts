@@ -68,8 +68,6 @@ export interface ToolPorts {
   readonly folders: {
     roots(): Promise<readonly string[]>;
     find(path: string): Promise<string | undefined>;
-    /** Whether a readable directory, or a directory directly in it, is a git repository. */
-    hasRepository(): Promise<boolean>;
   };
   /** Whether a file exists; also `true` if this service may not look at it. */
   readonly exists: (path: string) => Promise<boolean>;

@@ -44,9 +44,7 @@ export const gitRecentChanges = defineTool({
     timeout: timeoutArgument(15),
   }),
   missing: async ({ ports }) =>
-    await ports.folders.hasRepository()
-      ? await probe(ports, "git", "--version")
-      : "neither a directory of ALLOWED_PROJECT_ROOTS nor a directory directly in it is a git repository",
+    (await ports.folders.roots()).length === 0 ? NO_ROOT : await probe(ports, "git", "--version"),
   async run({ repo_path: path, count }, call) {
     const { folders, runProgram } = call.ports;
     const [base = ""] = await folders.roots();

@@ -1,4 +1,5 @@
 import * as z from "@zod/zod";
+import { count } from "../engine/graph/text.ts";
 import { defineTool, needsSetting, timeoutArgument } from "./define_tool.ts";
 import { askBackend } from "./http_fetch.ts";
 import * as series from "./series.ts";
@@ -39,11 +40,10 @@ export const queryPrometheus = defineTool({
       query: { query, timeout: `${Math.ceil(call.seconds)}s`, ...range },
     }, call);
     const lines = formatResult(data);
-    const count = `${lines.length} ${lines.length === 1 ? "line" : "lines"}`;
     const when = range === undefined ? "" : `, ${range.start} to ${range.end}, step ${range.step}`;
     return {
       ok: true,
-      title: `PromQL ${query}${when}: ${data.resultType}, ${count}`,
+      title: `PromQL ${query}${when}: ${data.resultType}, ${count(lines.length, "line")}`,
       body: [...series.limitSeries(lines), ...warnings.map((warning) => `warning: ${warning}`)].join("\n"),
       ...(data.resultType === "matrix" && { chart: series.chartOf(data.result) }),
     };

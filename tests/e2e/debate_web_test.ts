@@ -167,20 +167,6 @@ Deno.test("debate:lab runs a registered protocol and no other, and writes the re
     assert.deepEqual([arms.length, trials.length], [6, 12]);
   }));
 
-Deno.test("debate:lab reads a file of incidents", () =>
-  inFolder(async (folder) => {
-    const file = new URL("../../debate/lab/incidents.yaml", import.meta.url);
-    await Deno.writeTextFile(`${folder}/own.yaml`, (await Deno.readTextFile(file)).split("\n---\n")[0] ?? "");
-    const { code, out, err } = await lab(["--incidents", "own.yaml", "--register"], folder, MODELS);
-    assert.equal(code, 0, err);
-    assert.notEqual(
-      JSON.parse(out).incidents_sha256,
-      JSON.parse((await lab(["--register"], folder, MODELS)).out).incidents_sha256,
-    );
-    const missing = await lab(["--incidents", "nowhere.yaml", "--register"], folder, MODELS);
-    assert.deepEqual([missing.code, /"nowhere.yaml": no such file/.test(missing.err)], [2, true]);
-  }));
-
 /** The command line of the demo. */
 function demoOf(args: readonly string[]): string[] {
   const permissions = "read write net=127.0.0.1 run env sys".split(" ").map((name) => `--allow-${name}`);
