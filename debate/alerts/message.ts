@@ -1,7 +1,7 @@
 /** The answer of an alert run in five lines, for a chat. The texts of the alert and of agents are untrusted. */
 import { shortenText, visibleText } from "@gateway/shared/text";
 import { groundingOf } from "../engine/graph/evidence.ts";
-import { fieldsOf, oneLine, textOf } from "../engine/graph/text.ts";
+import { count, fieldsOf, oneLine, textOf } from "../engine/graph/text.ts";
 import type { Settings } from "../settings/config.ts";
 import { lastDecision, type ReadRecord } from "../runs/record.ts";
 
@@ -50,7 +50,7 @@ export function answerLines(
   return [
     `${headline(about)}. ${isProved ? "Cause: " : ""}${isProved ? said : unproved(record, said)}`,
     isProved ? `Confidence: ${share}` : `No confident cause${share === "" ? "" : ` (${share})`}`,
-    `Evidence: ${grounded} of ${cited} lines count, from ${results} ${results === 1 ? "result" : "results"}`,
+    `Evidence: ${grounded} of ${cited} lines count, from ${count(results, "result")}`,
     `Next: ${next === "" ? "open the run and check its evidence" : isLate ? `Unproved: ${next}` : next}`,
   ].map((line) => chatLine(line, redact));
 }

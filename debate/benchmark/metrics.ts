@@ -1,3 +1,4 @@
+import { count } from "../engine/graph/text.ts";
 import type { JudgedCase } from "./cases.ts";
 
 export const DEFINITIONS: Readonly<Record<string, string>> = {
@@ -7,7 +8,7 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   similarity:
     "F1 of the sets of words, 0 to 1, without accents, case, English and Spanish stop words and plural endings; of several truths the best",
   denial:
-    '0 if one text denies a word that the other states, as in "does not leak"; list both wordings as truths if they mean the same',
+    '0 if one text denies most of the words that both have, as in "does not leak"; list both wordings as truths if they mean the same',
   match: "similarity of at least match_threshold",
   top1_accuracy: "share of all cases whose prediction matches",
   top3_recall: "share of all cases where one of the first three candidates matches",
@@ -23,7 +24,6 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
 };
 
 export type CaseResult = Readonly<ReturnType<typeof judgeCase>>;
-type Metrics = Readonly<ReturnType<typeof summarizeCases>>;
 type Tally = Readonly<ReturnType<typeof tally>>;
 
 const TOP = 3;
@@ -146,44 +146,25 @@ function singular(word: string): string {
   return /(?:[nlrdz]|ch|sh|x)es$/.test(word) ? word.slice(0, -2) : word.slice(0, -1);
 }
 
-const wordSet = (text: string): ReadonlySet<string> => new Set(text.split(" "));
-const NEGATIONS = wordSet(
-  "not no neither nor cannot without missing lacks lacking ni ningun ninguna sin tampoco falta faltan",
-);
-/** Words that deny the whole clause, as in "a leak was ruled out". */
-const REFUTATIONS = wordSet("ruled refuted disproved unlikely improbable descartado descartada");
-/** Words between a negation and the denied word, as in "no evidence of a leak". */
-const FILLERS = wordSet(
-  "actual actually any blame caused cause causa causado culprit currently evidence evidencia explanation indication " +
-    "indicio likely origen problem proof related responsible root sign showing show",
-);
-/** A denied word is in the same clause as its negation. */
+/** A denial is about the whole clause, because "no evidence of a leak" and "the leak was ruled out" deny a leak too. */
+const DENIAL =
+  /(?:n['’]t|\b(?:not?|neither|nor|cannot|without|missing|lack(?:s|ing)|ruled out|refuted|disproved|unlikely|ni|ning[uú]na?|sin|tampoco|faltan?|improbable|descartad[oa]))(?![\p{L}\p{N}])/iu;
 const CLAUSE_END = /[.,;:!?()\n]|\b(?:because|but|although|while|since|porque|pero|aunque|sino)\b/iu;
 
-/** The words that a text denies: the word after a negation or, if none follows in the clause, those before it. */
+/** The words of the clauses that contain a denial. */
 function deniedWords(text: string): ReadonlySet<string> {
-  const denied = text.replaceAll("’", "'").replaceAll("n't", " not").split(CLAUSE_END).flatMap((clause) => {
-    const words = clause.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().match(/[\p{L}\p{N}]+/gu) ??
-      [];
-    const isPlain = (word: string) =>
-      meaningfulWords(word).size > 0 && !FILLERS.has(word) && !NEGATIONS.has(word);
-    if (words.some((word) => REFUTATIONS.has(word))) return words.filter(isPlain);
-    return words.flatMap((word, index) => {
-      if (!NEGATIONS.has(word)) return [];
-      const next = words.slice(index + 1).find(isPlain);
-      return next === undefined ? words.slice(0, index).filter(isPlain) : [next];
-    });
-  });
-  return meaningfulWords(denied.join(" "));
+  return meaningfulWords(text.split(CLAUSE_END).filter((clause) => DENIAL.test(clause)).join(" "));
 }
 
-/** F1 of the two sets of words, 0 to 1; 0 if either set is empty, or if one text denies a word that the other states. */
+/** F1 of the two sets of words, 0 to 1; 0 if either set is empty, or if only one text denies most of the shared words. */
 export function compareCauses(a: string, b: string): number {
   const [wordsA, wordsB] = [meaningfulWords(a), meaningfulWords(b)];
   const shared = wordsA.intersection(wordsB);
-  const isDenied = deniedWords(a).symmetricDifference(deniedWords(b)).intersection(shared).size > 0;
+  const [denialA, denialB] = [a, b].map((text) =>
+    2 * deniedWords(text).intersection(shared).size >= shared.size
+  );
   const size = wordsA.size + wordsB.size;
-  return size === 0 || isDenied ? 0 : 2 * shared.size / size;
+  return size === 0 || denialA !== denialB ? 0 : 2 * shared.size / size;
 }
 
 export function createReport(
@@ -217,8 +198,6 @@ export function formatReport(report: ReturnType<typeof createReport>): readonly 
     tallyRow("Cost", metrics.cost_usd, (value) => `$${value.toFixed(4)}`),
     tallyRow("Rounds", metrics.rounds, (value) => trimmed(value)),
     tallyRow("Duration", metrics.duration_seconds, (value) => `${trimmed(value)} s`),
-    "",
-    ...formatReliability(metrics),
     ...formatProblems(cases),
   ];
 }
@@ -239,22 +218,6 @@ function formatCases(cases: readonly CaseResult[]): readonly string[] {
   ];
 }
 
-function formatReliability({ reliability }: Metrics): readonly string[] {
-  const used = reliability.filter(({ cases }) => cases > 0);
-  if (used.length === 0) return [];
-  return [
-    "Confidence  Cases  Mean  Right",
-    ...used.map(({ from, to, cases, mean_confidence, accuracy }) =>
-      [
-        `${from.toFixed(1)}-${to.toFixed(1)}`.padEnd(10),
-        String(cases).padStart(5),
-        digits(mean_confidence).padStart(4),
-        digits(accuracy).padStart(5),
-      ].join("  ")
-    ),
-  ];
-}
-
 function formatProblems(cases: readonly CaseResult[]): readonly string[] {
   const problems = cases.flatMap(({ id, problem }) => problem === null ? [] : [`  ${id}: ${problem}`]);
   return problems.length === 0 ? [] : ["", "Counted as wrong:", ...problems];
@@ -267,10 +230,6 @@ function tallyRow(name: string, { total, mean, cases }: Tally, format: (value: n
 
 function row(name: string, value: string, note: string): string {
   return `${name.padEnd(17)} ${value.padStart(9)}  ${note}`.trimEnd();
-}
-
-export function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function percent(value: number | null): string {

@@ -43,16 +43,15 @@ function decide(status: Decision["status"]): RunEvent {
 interface ViewOptions {
   readonly isLive: boolean;
   readonly errColor?: boolean;
-  readonly language?: string;
 }
 
-function watch(act: (view: RunView) => void, { isLive, errColor = false, language = "en" }: ViewOptions) {
+function watch(act: (view: RunView) => void, { isLive, errColor = false }: ViewOptions) {
   let written = "";
   const view = new RunView({
     out: () => assert.fail("progress is not a result"),
     err: (text) => void (written += text),
     ...{ isLive, outColor: false, errColor, width: 60 },
-  }, language);
+  });
   act(view);
   view.close();
   return written;
@@ -182,7 +181,7 @@ Deno.test("RunView uses color only if the terminal supports it", () => {
   assert.equal(colored.replace(/\x1b\[\d+m/g, ""), plain);
 });
 
-Deno.test("RunView uses the language of the run and shows the limit of a confidence", () => {
+Deno.test("RunView shows the limit of a confidence", () => {
   const event = decide("final_diagnosis");
   assert.ok(event.type === "moderator_decision");
   const grounding = {
@@ -190,17 +189,17 @@ Deno.test("RunView uses the language of the run and shows the limit of a confide
     level: "none",
     stated_confidence: 0.93,
     cap: 0.6,
-    reason: "H-1 no cita nada",
+    reason: "H-1 cites nothing",
     outcome: "no_confident_cause",
   } as const;
   const limited = { ...event, decision: { ...event.decision, grounding } };
   assert.equal(
-    show([COMPLETED, limited], { isLive: false, language: "es" }),
+    show([COMPLETED, limited], { isLive: false }),
     [
-      "\nRonda 1\n\nDiagnóstico principal\n  It is the disk.\n\nModerador\n",
-      "  final_diagnosis, confianza 0.50, riesgo bajo\n  Causa no confirmada\n",
-      "  Evidencia: el moderador indicó 0.93: H-1 no cita nada\n",
-      "  Principal: H-1: disk\n  Siguiente: Look at the disk\n",
+      "\nRound 1\n\nPrimary Diagnosis\n  It is the disk.\n\nModerator\n",
+      "  final_diagnosis, confidence 0.50, risk low\n  No confident cause\n",
+      "  Evidence: the moderator stated 0.93: H-1 cites nothing\n",
+      "  Leading: H-1: disk\n  Next: Look at the disk\n",
     ].join(""),
   );
 });

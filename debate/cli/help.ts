@@ -67,7 +67,7 @@ export const RUNS_EXAMPLES = `
 Examples:
   debate runs list --search checkout
   debate runs show 3f2a91c0
-  debate runs compare 3f2a91c0 77b01e5d
+  debate runs show 3f2a91c0 --json > run.json
   debate runs resume 3f2a91c0 --evidence "The pool was full at 14:02"
   debate runs report 3f2a91c0 --html --output report.html
 

@@ -20,9 +20,9 @@ import { forDebaters, type Settings, writersFrom } from "../settings/config.ts";
 import type { Toolset } from "../tools/catalogue.ts";
 import * as world from "./environment.ts";
 import { EXIT_CODES, type ExitCode, usageError, writeFailure } from "./options.ts";
+import { count } from "../engine/graph/text.ts";
 import { RunView } from "./run_view.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
-import { labelsFor } from "./labels.ts";
 
 type Environment = world.Environment;
 
@@ -80,7 +80,7 @@ export async function debateOnTerminal(
   const { terminal, clock, randomBytes, signal } = environment;
   const note = (text: string) => world.note(environment, text);
   const template = await readTemplate(settings, note);
-  const view = new RunView(terminal, settings.PROMPT_LANGUAGE);
+  const view = new RunView(terminal);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const process = { ...environment, warn, isWatched: terminal.isLive };
   const { toolset, audit, prices, providers } = await openDebateParts(settings, process);
@@ -139,11 +139,11 @@ export async function debateOnTerminal(
   const cost = estimateCost(outcome.usage, modelIds(request, settings), prices);
   const { input_tokens, output_tokens, total_tokens } = outcome.usage.total;
   if (total_tokens > 0) {
-    const labels = labelsFor(setup.language);
-    const rounds = labels.rounded(Math.max(0, ...outcome.history.map(({ round }) => round)));
+    const rounds = count(Math.max(0, ...outcome.history.map(({ round }) => round)), "round");
     const seconds = `${((finishedAt - startedAt) / 1000).toFixed(1)} s`;
-    const price = labels.cost(cost.total_usd?.toFixed(4));
-    terminal.err(`\n${[rounds, seconds, labels.tokens(input_tokens, output_tokens), price].join(", ")}\n`);
+    const tokens = `${input_tokens} tokens in and ${output_tokens} out`;
+    const price = cost.total_usd === null ? "cost unknown" : `about $${cost.total_usd.toFixed(4)}`;
+    terminal.err(`\n${[rounds, seconds, tokens, price].join(", ")}\n`);
   }
   for (const event of endingEvents(outcome, cost)) emit(event);
   const record = recordOf(toHeader(request, runId, startedAt), context, events);
@@ -152,8 +152,8 @@ export async function debateOnTerminal(
     terminal.out(`${JSON.stringify(record, null, 2)}\n`);
   } else if (flags.showHistory === true || outcome.status === "completed") {
     terminal.err("\n");
-    if (flags.showHistory === true) terminal.out(formatHistory(outcome, setup.language, terminal));
-    if (outcome.status === "completed") terminal.out(formatResult(outcome, setup.language, terminal));
+    if (flags.showHistory === true) terminal.out(formatHistory(outcome, terminal));
+    if (outcome.status === "completed") terminal.out(formatResult(outcome, terminal));
   }
   switch (outcome.status) {
     case "completed":
@@ -196,29 +196,30 @@ async function readTemplate(
 }
 
 function formatBanner(
-  { topic, context, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
+  { topic, context, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
     DebateSetup,
   { isRedacted, tools, statuses }: Pick<Toolset, "tools" | "statuses"> & { readonly isRedacted: boolean },
   { errColor, width }: Terminal,
 ): string {
-  const labels = labelsFor(language);
   const paint = createPaint(errColor);
-  const { length: characters } = context;
   const off = Map.groupBy(statuses.filter(({ available }) => !available), ({ why }) => why ?? "");
-  const early = earlyOut.enabled ? earlyOut.threshold : undefined;
+  const secrets = isRedacted ? "masked" : "NOT masked";
+  const history = compressHistory ? "summarized from round 3" : "in full";
+  const early = earlyOut.enabled ? `early end from ${earlyOut.threshold}` : "no early end";
+  const names = tools.map(({ name }) => name).join(", ");
   const rows: readonly (readonly [string, string])[] = [
-    [labels.topic, topic],
-    [labels.diagnostic, models.diagnostic.id],
-    [labels.skeptic, models.skeptic.id],
-    [labels.moderator, models.moderator.id],
-    [labels.rounds, labels.roundsValue(maxRounds, compressHistory)],
-    [labels.confidence, labels.confidenceValue(confidenceThreshold, early)],
-    [labels.template, `${template.name} (${template.language})`],
-    [labels.context, characters === 0 ? labels.noContext : labels.contextValue(characters, isRedacted)],
-    [labels.tools, tools.length === 0 ? labels.noTools : labels.toolsValue(tools.map(({ name }) => name))],
+    ["Topic", topic],
+    ["Diagnostic", models.diagnostic.id],
+    ["Skeptic", models.skeptic.id],
+    ["Moderator", models.moderator.id],
+    ["Rounds", `at most ${maxRounds}, history ${history}`],
+    ["Confidence", `${confidenceThreshold} required, ${early}`],
+    ["Template", `${template.name} (${template.language})`],
+    ["Context", context === "" ? "none" : `${context.length} characters, secrets ${secrets}`],
+    ["Tools", names === "" ? "none" : `${names}; they run without approval`],
     ...off.size === 0 ? [] : [
       [
-        labels.toolsOff,
+        "Off",
         [...off].map(([why, each]) => `${each.map(({ name }) => name).join(", ")} (${why})`).join("; "),
       ] as const,
     ],
@@ -230,22 +231,21 @@ function formatBanner(
   }).join("");
 }
 
-function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
-  const labels = labelsFor(language);
+function formatHistory({ history }: DebateOutcome, terminal: Terminal): string {
   const roles = {
     ...ROLES,
     diagnostic_rebuttal: ROLES.diagnostic_rebuttal_agent,
     moderator: ROLES.moderator_agent,
   };
   return history.map(({ role, round, content }) => {
-    const name = role === "user" ? labels.operator : labels.role(roles[role]);
-    return `${title(`${labels.round} ${round}: ${name}`, terminal)}\n${safeText(content).trim()}\n\n`;
+    const name = role === "user" ? "Operator" : roles[role];
+    return `${title(`Round ${round}: ${name}`, terminal)}\n${safeText(content).trim()}\n\n`;
   }).join("");
 }
 
-function formatResult({ finalText }: DebateOutcome, language: string, terminal: Terminal): string {
+function formatResult({ finalText }: DebateOutcome, terminal: Terminal): string {
   const lines = wrap(safeText(finalText), terminal.width);
-  return `${title(labelsFor(language).finalResult, terminal)}\n${lines.join("\n")}\n`;
+  return `${title("Final result", terminal)}\n${lines.join("\n")}\n`;
 }
 
 function title(text: string, terminal: Terminal): string {

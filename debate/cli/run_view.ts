@@ -1,6 +1,6 @@
 import type { RunEvent, ToolArgs } from "../engine/events.ts";
 import { type Decision, type Hypothesis, ROLES } from "../engine/graph/state.ts";
-import { type Labels, labelsFor } from "./labels.ts";
+import { count } from "../engine/graph/text.ts";
 import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 const INDENT = "  ";
@@ -10,15 +10,13 @@ const MAX_RESULT_LINES = 6;
 export class RunView {
   readonly #terminal: Terminal;
   readonly #paint: Paint;
-  readonly #labels: Labels;
   #round = 1;
   #hasRoundTitle = false;
   #speaker = "";
   #streamed: StreamedText | undefined;
 
-  constructor(terminal: Terminal, language: string) {
+  constructor(terminal: Terminal) {
     this.#terminal = terminal;
-    this.#labels = labelsFor(language);
     this.#paint = createPaint(terminal.errColor);
   }
 
@@ -45,7 +43,7 @@ export class RunView {
         return this.note(event.message);
       case "agent_skipped":
         this.#title(event.role, { isWhole: true });
-        return this.#line("dim", this.#labels.skipped(event.rationale));
+        return this.#line("dim", `skipped: ${event.rationale || "the moderator has no task for it"}`);
       case "tool_call_started":
         return this.#call(event);
       case "tool_call":
@@ -58,11 +56,11 @@ export class RunView {
         this.#title(ROLES.moderator_agent, { isWhole: true });
         return this.#decision(event.decision);
       case "history_compressed":
-        return this.#line("dim", this.#labels.summarized);
+        return this.#line("dim", "Older rounds were summarized.");
       case "model_waiting":
-        return this.note(this.#labels.waiting(event.model, event.seconds));
+        return this.note(`${event.model} is rate limited, retry in ${event.seconds} s.`);
       case "reasoning_effort_ignored":
-        return this.#line("dim", this.#labels.noEffort(event.model));
+        return this.#line("dim", `${event.model} does not support a reasoning effort.`);
       default:
         return this.#endStream();
     }
@@ -71,7 +69,7 @@ export class RunView {
   /** Prints a note in the middle of the text of an agent, which then continues. */
   readonly note = (text: string): void => {
     this.#streamed?.interrupt();
-    this.#paragraph(`${this.#labels.note}: ${text}`, (line) => this.#paint("yellow", line));
+    this.#paragraph(`note: ${text}`, (line) => this.#paint("yellow", line));
   };
 
   close(): void {
@@ -86,9 +84,9 @@ export class RunView {
   #title(role: string, { isWhole = false } = {}): void {
     if (!this.#hasRoundTitle) {
       this.#hasRoundTitle = true;
-      this.#write(`\n${this.#paint("bold", `${this.#labels.round} ${this.#round}`)}\n`);
+      this.#write(`\n${this.#paint("bold", `Round ${this.#round}`)}\n`);
     }
-    if (this.#speaker !== role) this.#write(`\n${this.#paint("bold", this.#labels.role(role))}\n`);
+    if (this.#speaker !== role) this.#write(`\n${this.#paint("bold", role)}\n`);
     this.#speaker = isWhole ? "" : role;
   }
 
@@ -111,13 +109,12 @@ export class RunView {
   #toolResult(event: Extract<RunEvent, { type: "tool_call" }>): void {
     // A call that never started has not been printed yet.
     if (event.duration_ms === null || event.cached) this.#call(event);
-    const { cached, notRun, failed, ok, moreLines } = this.#labels;
-    const time = event.cached ? cached : event.duration_ms === null ? notRun : `${event.duration_ms} ms`;
-    this.#line(event.error ? "red" : "green", `< ${event.error ? failed : ok}, ${time}`);
+    const time = event.cached ? "cached" : event.duration_ms === null ? "not run" : `${event.duration_ms} ms`;
+    this.#line(event.error ? "red" : "green", `< ${event.error ? "failed" : "ok"}, ${time}`);
     const lines = event.result.split("\n").filter((line) => line.trim() !== "");
     for (const line of lines.slice(0, MAX_RESULT_LINES)) this.#line("dim", `| ${line}`);
     const more = lines.length - MAX_RESULT_LINES;
-    if (more > 0) this.#line("dim", `| ${moreLines(more)}`);
+    if (more > 0) this.#line("dim", `| (${count(more, "more line")})`);
   }
 
   #call(event: Extract<RunEvent, { type: "tool_call" | "tool_call_started" }>): void {
@@ -130,29 +127,33 @@ export class RunView {
   }
 
   #table(hypotheses: readonly Hypothesis[]): void {
-    this.#write(`\n${this.#paint("dim", `${INDENT}${this.#labels.hypotheses}`)}\n`);
+    this.#write(`\n${this.#paint("dim", `${INDENT}Hypotheses`)}\n`);
     for (const hypothesis of hypotheses) {
       const { id, state, probability, text, evidence } = hypothesis;
       const share = probability === null ? "" : ` P=${probability.toFixed(2)}`;
       const counting = evidence.filter(({ status }) => status === "grounded").length;
-      const shown = evidence.length === 0 ? "" : ` ${this.#labels.counting(counting, evidence.length)}`;
+      const shown = evidence.length === 0
+        ? ""
+        : ` (${counting} of ${evidence.length} lines of evidence count)`;
       this.#line(STATE_STYLE[state], `${id} [${state}]${share}${shown} ${text}`);
     }
   }
 
   #decision(decision: Decision): void {
     const { status, confidence, risk_level, leading_hypothesis, next_step, grounding } = decision;
-    const labels = this.#labels;
     const isOpen = status === "continue" || grounding?.outcome === "no_confident_cause";
-    this.#line(isOpen ? "yellow" : "green", labels.decision(status, confidence.toFixed(2), risk_level));
+    this.#line(
+      isOpen ? "yellow" : "green",
+      `${status}, confidence ${confidence.toFixed(2)}, risk ${risk_level}`,
+    );
     if (grounding !== undefined) {
       const { outcome, stated_confidence: stated, reason } = grounding;
-      if (outcome === "no_confident_cause") this.#line("yellow", labels.noConfidentCause);
-      const limit = stated > confidence ? labels.stated(stated.toFixed(2)) : "";
-      this.#paragraph(`${labels.evidence}: ${limit}${reason}`);
+      if (outcome === "no_confident_cause") this.#line("yellow", "No confident cause");
+      const limit = stated > confidence ? `the moderator stated ${stated.toFixed(2)}: ` : "";
+      this.#paragraph(`Evidence: ${limit}${reason}`);
     }
-    if (leading_hypothesis !== "") this.#paragraph(`${labels.leads}: ${leading_hypothesis}`);
-    if (next_step !== "") this.#paragraph(`${labels.next}: ${next_step}`);
+    if (leading_hypothesis !== "") this.#paragraph(`Leading: ${leading_hypothesis}`);
+    if (next_step !== "") this.#paragraph(`Next: ${next_step}`);
     if (status !== "continue") return;
     this.#round += 1;
     this.#hasRoundTitle = false;

@@ -13,7 +13,7 @@ import { type Environment, readSettings, writeOutput } from "./environment.ts";
 import { RUNS_EXAMPLES } from "./help.ts";
 import { type actions, addJson, countOf, type ExitCode, once, repeated, usageError } from "./options.ts";
 import { debateOnTerminal, readFile } from "./run_command.ts";
-import { formatRun, formatRunPair, formatRuns, toComparable } from "./runs_text.ts";
+import { formatRun, formatRuns } from "./runs_text.ts";
 import { safeText } from "./terminal.ts";
 
 type Flags = Readonly<Partial<Record<"json" | "html", boolean> & Record<"output" | "search", string>>>;
@@ -59,19 +59,6 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     },
   );
   add(
-    addJson(
-      runs.command("compare <id> <other>").description("Show two runs side by side."),
-      "the comparison",
-    ),
-    async (id: string, other: string, { json }: Flags) => {
-      const [{ record: one }, { record: two }] = [await find(id), await find(other)];
-      const comparable = { runs: [toComparable(one), toComparable(two)] };
-      await put(
-        json === true ? `${JSON.stringify(comparable, null, 2)}\n` : formatRunPair([one, two], terminal),
-      );
-    },
-  );
-  add(
     runs.command("report <id>").description("Print the report of a run as Markdown.")
       .option("--html", "print one HTML page instead")
       .option("--output <file>", "output file", once),
@@ -82,11 +69,6 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
       // Markdown viewer.
       await put(html === true || output !== undefined ? report : safeText(report), output);
     },
-  );
-  add(
-    runs.command("export <id>").description("Print the record of a run for import elsewhere.")
-      .option("--output <file>", "output file", once),
-    async (id: string, { output }: Flags) => await put(withLineEnd((await find(id)).text), output),
   );
   add(
     addJson(

@@ -39,44 +39,6 @@ export function formatRun(record: ReadRecord, { width }: Pick<Terminal, "width">
   return `${[...head, "", ...wrap(safeText(body), width)].join("\n")}\n`;
 }
 
-export function formatRunPair(
-  pair: readonly [ReadRecord, ReadRecord],
-  { width }: Pick<Terminal, "width">,
-): string {
-  const column = Math.max(20, Math.floor((width - 16) / 2));
-  const [left, right] = pair.map((record) => [...factsOf(record), ...hypothesesOf(record)]);
-  const names = [...new Set([...left ?? [], ...right ?? []].map(([name]) => name))];
-  const cellOf = (rows: readonly (readonly [string, string])[] | undefined, name: string) =>
-    wrap(safeLine(rows?.find(([each]) => each === name)?.[1] ?? "", MAX_FACT), column);
-  const lines = names.flatMap((name) => {
-    const [one, two] = [cellOf(left, name), cellOf(right, name)];
-    return Array.from(
-      { length: Math.max(one.length, two.length) },
-      (_, index) =>
-        `${(index === 0 ? name : "").slice(0, 13).padEnd(14)}${(one[index] ?? "").padEnd(column)}  ${
-          two[index] ?? ""
-        }`
-          .trimEnd(),
-    );
-  });
-  return `${lines.join("\n")}\n`;
-}
-
-export function toComparable(record: ReadRecord): Readonly<Record<string, unknown>> {
-  const { run_id, imported, status, conclusion, models, hypotheses, duration_seconds } = record;
-  const { tokens = null, cost = null, rounds } = amountsOf(record);
-  return {
-    ...{ run_id, imported, status, conclusion, models, rounds, duration_seconds },
-    total_tokens: tokens,
-    cost_usd: cost,
-    hypotheses: hypotheses.map(({ id, text, state, probability, evidence }) => ({
-      ...{ id, text, state, probability },
-      evidence: evidence.length,
-      evidence_that_counts: countingIn(evidence),
-    })),
-  };
-}
-
 function factsOf(record: ReadRecord): readonly (readonly [string, string])[] {
   const { conclusion, models, duration_seconds } = record;
   const decision = fieldsOf(lastDecision(record.events));
@@ -103,16 +65,4 @@ function factsOf(record: ReadRecord): readonly (readonly [string, string])[] {
 
 const OUTCOMES = { cause: "cause found", no_confident_cause: "no confident cause", unknown: "" } as const;
 
-function hypothesesOf({ hypotheses }: ReadRecord): readonly (readonly [string, string])[] {
-  return hypotheses.map(({ text, state, probability, evidence }, index) => {
-    const share = probability === null ? "" : ` ${percent(probability)}`;
-    const counting = `${countingIn(evidence)} of ${evidence.length} lines count`;
-    return [`Hypothesis ${index + 1}`, `[${state}${share}, ${counting}] ${text}`];
-  });
-}
-
 const IMPORTED = ", imported and not verified";
-
-function countingIn(evidence: ReadRecord["hypotheses"][number]["evidence"]): number {
-  return evidence.filter(({ status }) => status === "grounded").length;
-}

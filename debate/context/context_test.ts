@@ -20,8 +20,6 @@ Deno.test.each([
   { pattern: "**/x/**/y", path: "a/b/y", matches: false },
   { pattern: "a?c", path: "abc", matches: true },
   { pattern: "a?c", path: "ac", matches: false },
-  { pattern: "*.{ts,js}", path: "a.js", matches: true },
-  { pattern: "*.{ts,js}", path: "a.css", matches: false },
   { pattern: "./src/*.ts", path: "src/a.ts", matches: true },
   { pattern: "a.c", path: "abc", matches: false },
   { pattern: "[ab]", path: "[ab]", matches: true },
@@ -40,7 +38,7 @@ Deno.test.each([
 );
 
 Deno.test.each(
-  ["", "/etc/*", "../x", "a/../../b", "{a", "{a,{b,c}}", "{a,b}".repeat(10), "a".repeat(301)].map((
+  ["", "/etc/*", "../x", "a/../../b", "*.{ts,js}", "a".repeat(301)].map((
     pattern,
   ) => ({
     name: JSON.stringify(pattern.slice(0, 20)),

@@ -1,24 +1,15 @@
 /** Runs of one incident are not independent, so all statistics count incidents. */
-import { brierOf, reliabilityOf, round } from "../benchmark/metrics.ts";
+import { brierOf, round } from "../benchmark/metrics.ts";
 import { allFirstPrompts } from "../engine/agents/prompt.ts";
 import { sorted } from "../engine/agents/debate.ts";
-import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { PromptTemplate } from "../engine/ports.ts";
-import { type Cause, contextOf, type Incident } from "./incidents.ts";
-import { scoreAnswer } from "./score.ts";
-import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";
+import { contextOf, type Incident } from "./incidents.ts";
+import { type Arm, type Protocol, taskOf, type Trial } from "./trial.ts";
 
-/** {@linkcode hashIncidents} of the built-in incidents. Results with different hashes are not comparable. */
-export const REGISTERED_HASH = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
-
-/** The hexadecimal SHA-256 of the incidents, independent of the order of incidents and of keys. */
-export function hashIncidents(incidents: readonly Incident[]): Promise<string> {
-  return hash(incidents.toSorted((a, b) => a.id < b.id ? -1 : 1));
-}
-
+/** The hexadecimal SHA-256 of the protocol and the incidents. Results with different hashes are not comparable. */
 export async function hashProtocol(protocol: Protocol, incidents: readonly Incident[]): Promise<string> {
   const forms = Object.fromEntries(incidents.map((each) => [each.id, contextOf(each)]));
-  return await hash({ protocol, incidents: await hashIncidents(incidents), forms });
+  return await hash({ protocol, incidents, forms });
 }
 
 export async function withPrompts(
@@ -34,9 +25,6 @@ async function hash(value: unknown): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
-/** The note of a comparison whose agents are scripted. */
-export const SCRIPTED_NOTE = "Scripted agents know the incidents: this measures the engine, not the models.";
-
 export type Comparison = Readonly<ReturnType<typeof compareArms>>;
 
 /** The result has the form of the JSON file. */
@@ -46,7 +34,6 @@ export function compareArms(
   facts: {
     readonly generated_at: string;
     readonly protocol: Protocol;
-    readonly incidents_sha256: string;
     readonly protocol_sha256: string;
     readonly notes: readonly string[];
   },
@@ -69,14 +56,13 @@ export function compareArms(
         );
       });
       return [{
-        ...toResult(arm, own, incidents),
+        ...toResult(arm, own),
         /** Difference to the first arm on the same incidents. */
         ...(arm !== first && against !== undefined && { against_first: against }),
         /** The same difference for confident wrong answers, where more is worse. */
         ...(arm !== first && harm !== undefined && { harm_against_first: harm }),
       }];
     }),
-    right_for_another_incident: rightForAnother(trials, incidents),
     trials,
   };
 }
@@ -84,30 +70,22 @@ export function compareArms(
 const isRight = ({ score }: Trial) => score.right;
 const isHarm = ({ confident, score }: Trial) => confident && !score.right;
 
-function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incident[]) {
+function toResult(arm: Arm, trials: readonly Trial[]) {
   const share = (holds: (trial: Trial) => boolean, of: readonly Trial[] = trials) =>
     shareOf(ratesOf(of, holds).map(([, rate]) => rate));
   const all = (holds: (trial: Trial) => boolean) =>
     share(holds) ?? { value: 0, low: 0, high: 1, incidents: 0 };
   const sum = (count: (trial: Trial) => number) => trials.reduce((total, trial) => total + count(trial), 0);
-  const tempting = incidents.filter(({ rivals }) => rivals.some((rival) => rival.tempting));
   const alarms = share(isHarm, trials.filter(({ kind }) => kind === "none"));
-  const tempted = share(isRight, trials.filter(({ incident }) => tempting.some(({ id }) => id === incident)));
   const forecasts = trials.map(({ confidence, score }) => ({ confidence, right: score.right }));
   const calls = sum(({ tool_calls }) => tool_calls);
   return {
     arm,
-    name: rulesOf(arm).name,
     trials: trials.length,
     right: all(isRight),
-    component: all(({ score }) => score.component),
-    fault: all(({ score }) => score.fault),
     confidently_wrong: all(isHarm),
-    confidently_right: all(({ confident, score }) => confident && score.right),
     ...(alarms !== undefined && { false_alarms: alarms }),
-    ...(tempted !== undefined && { tempting: tempted }),
     brier: brierOf(forecasts),
-    calibration: reliabilityOf(forecasts),
     tokens_mean: Math.round(mean(trials.map(({ tokens }) => tokens))),
     cost_usd: trials.every(({ cost_usd }) => cost_usd === null)
       ? null
@@ -116,10 +94,6 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
     tool_efficiency: calls === 0 ? null : round(sum(({ useful_tool_calls }) => useful_tool_calls) / calls),
     out_of_budget: trials.filter(({ ending }) => ending === "out_of_budget").length,
     failed: trials.filter(({ ending }) => ending === "error").length,
-    by_kind: Object.fromEntries<Share | undefined>(FAULT_KINDS.flatMap((kind) => {
-      const found = share(isRight, trials.filter((trial) => trial.kind === kind));
-      return found === undefined ? [] : [[kind, found]];
-    })),
   };
 }
 
@@ -127,18 +101,6 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
 function ratesOf(trials: readonly Trial[], holds: (trial: Trial) => boolean) {
   return [...Map.groupBy(trials, ({ incident }) => incident)]
     .map(([incident, own]) => [incident, mean(own.map((trial) => Number(holds(trial))))] as const);
-}
-
-/** Counts answers that are right for another incident. Any result but 0 means that an answer can trick the score. */
-function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[]): number {
-  const key = ({ component, fault, path }: Cause) => JSON.stringify([component, fault, path].flat());
-  return trials.filter(({ answer, incident }) => {
-    const own = incidents.find(({ id }) => id === incident);
-    return incidents.some((other) =>
-      other.truth.fault !== "none" && other.id !== incident &&
-      !(own !== undefined && key(own.truth) === key(other.truth)) && scoreAnswer(answer, other).right
-    );
-  }).length;
 }
 
 /** A value and its 95 % confidence interval. */

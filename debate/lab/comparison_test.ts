@@ -1,22 +1,14 @@
 import assert from "node:assert/strict";
-import { builtinIncidents, formatClaim, type Incident, type Quote } from "./incidents.ts";
-import {
-  compareArms,
-  differenceOf,
-  hashIncidents,
-  hashProtocol,
-  REGISTERED_HASH,
-  SCRIPTED_NOTE,
-  shareOf,
-  withPrompts,
-} from "./comparison.ts";
-import { formatComparison, renderComparison } from "./comparison_report.ts";
+import { formatClaim, type Quote } from "../testing/scripted_agent.ts";
+import { builtinIncidents, type Incident } from "./incidents.ts";
+import { compareArms, differenceOf, hashProtocol, shareOf, withPrompts } from "./comparison.ts";
+import { formatComparison } from "./comparison_report.ts";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { scoreAnswer } from "./score.ts";
 import { brierOf, reliabilityOf } from "../benchmark/metrics.ts";
 import { type Arm, frozenTools, type Trial } from "./trial.ts";
 import { checkEvidence, toCalledTool } from "../engine/graph/evidence.ts";
-import { FAULT_KINDS } from "../engine/graph/claim.ts";
+import { FAULT_KINDS, normalName } from "../engine/graph/claim.ts";
 
 const INCIDENTS = builtinIncidents();
 const PROTOCOL = {
@@ -67,23 +59,17 @@ async function compare(trials: readonly Trial[]) {
   return compareArms(trials, INCIDENTS, {
     generated_at: "2026-01-01T00:00:00.000Z",
     protocol: PROTOCOL,
-    incidents_sha256: await hashIncidents(INCIDENTS),
     protocol_sha256: await hashProtocol(PROTOCOL, INCIDENTS),
     notes: ["a <b>note</b>"],
   });
 }
 
-Deno.test("the built-in incidents are the registered incidents", async () => {
-  assert.equal(await hashIncidents(INCIDENTS), REGISTERED_HASH);
-  assert.equal(await hashIncidents(INCIDENTS.toReversed()), REGISTERED_HASH);
-  const [first = assert.fail(), ...others] = INCIDENTS;
-  assert.notEqual(await hashIncidents([{ ...first, topic: `${first.topic}.` }, ...others]), REGISTERED_HASH);
-});
-
-Deno.test("the hash of a protocol covers all of its fields", async () => {
+Deno.test("the hash of a protocol covers all of its fields and the registered incidents", async () => {
   const hash = await hashProtocol(PROTOCOL, INCIDENTS);
+  assert.equal(hash, "77678a73036e58e23a387adad4ec4a09f4c05a09132b0fa625ddb00263589186");
   assert.notEqual(await hashProtocol({ ...PROTOCOL, runs: 2 }, INCIDENTS), hash);
-  assert.notEqual(await hashProtocol(PROTOCOL, INCIDENTS.slice(1)), hash);
+  const [first = assert.fail(), ...others] = INCIDENTS;
+  assert.notEqual(await hashProtocol(PROTOCOL, [{ ...first, topic: `${first.topic}.` }, ...others]), hash);
 });
 
 Deno.test.each([
@@ -100,19 +86,8 @@ Deno.test.each([
   assert.notEqual(after.prompts_sha256, before);
 });
 
-Deno.test("right_for_another_incident ignores incidents with the same truth", async () => {
-  const [first = assert.fail()] = INCIDENTS;
-  const twin = { ...first, id: "twin" };
-  const facts = { ...await compare(TRIALS) };
-  const [answered = assert.fail()] = TRIALS;
-  const { right_for_another_incident } = compareArms([answered], [first, twin], facts);
-  assert.equal(right_for_another_incident, 0);
-  const lax = { ...twin, anyFault: true as const, truth: { ...first.truth, fault: "data" as const } };
-  assert.equal(compareArms([answered], [first, lax], facts).right_for_another_incident, 1);
-});
-
 Deno.test("compareArms() reports each arm and its difference to the first", async () => {
-  const { arms, right_for_another_incident } = await compare(TRIALS);
+  const { arms } = await compare(TRIALS);
   const [single = assert.fail(), debate = assert.fail()] = arms;
   assert.deepEqual(single.right, { value: 0.5, low: 0.314274, high: 0.685726, incidents: 24 });
   assert.equal(debate.right.value, 1);
@@ -122,9 +97,6 @@ Deno.test("compareArms() reports each arm and its difference to the first", asyn
   assert.equal(debate.against_first?.value, 0.5);
   assert.ok((debate.against_first?.low ?? 0) > 0.2);
   assert.equal(debate.false_alarms?.value, 0);
-  assert.equal(debate.tempting?.incidents, 4);
-  assert.deepEqual(Object.keys(debate.by_kind).length, 7);
-  assert.equal(right_for_another_incident, 0);
 });
 
 Deno.test("the text reports that a difference is not significant", async () => {
@@ -157,35 +129,6 @@ Deno.test("more runs of one incident do not narrow an interval", async () => {
   assert.deepEqual((await compare(again)).arms[0]?.right, (await compare(TRIALS)).arms[0]?.right);
 });
 
-Deno.test("the HTML file contains the calibration, loads no resources and escapes foreign text", async () => {
-  const hostile = trial(0, "single", false, { answer: '"><script>alert(1)</script>' });
-  const html = renderComparison(await compare([hostile, ...TRIALS.slice(1)]));
-  assert.doesNotMatch(html, /<script|<img|<b>note|<[^>]*(?:src|href)=/);
-  assert.match(html, /default-src 'none'/);
-  assert.match(html, /<th>80% to 100%<\/th>.*<td>one agent<\/td><td>0\.\d{3}<\/td>.*<td>\d+% of 24<\/td>/);
-});
-
-Deno.test("the HTML file shows caveats, verdict and one table, and folds everything else", async () => {
-  const real = await compare(TRIALS);
-  const html = renderComparison(real);
-  const shown = html.replace(/<details>[^]*?<\/details>/g, "");
-  assert.equal(shown.match(/<table>/g)?.length, 1);
-  assert.match(
-    shown,
-    /a &#60;b[^]*<p class="verdict">More right answers than one agent: debate, one model in all roles\./,
-  );
-  const scripted = renderComparison({ ...real, notes: [SCRIPTED_NOTE] });
-  assert.match(
-    scripted,
-    /<h1>Test of the engine with scripted agents<\/h1>\n<ul class="caveat"><li>Scripted agents/,
-  );
-  assert.doesNotMatch(scripted, /better|worse|[Mm]ore right|no difference/);
-  const same = await compare(
-    TRIALS.map((each) => ({ ...each, score: { ...each.score, right: false }, confident: false })),
-  );
-  assert.match(renderComparison(same), /No method differs from one agent by more than chance\./);
-});
-
 Deno.test("statistics of empty data and of answers with confidence 0 or 1", () => {
   assert.equal(shareOf([]), undefined);
   assert.equal(differenceOf([]), undefined);
@@ -205,6 +148,23 @@ Deno.test("there are 24 incidents: six kinds of faults, four tempting wrong caus
   }
   assert.equal(INCIDENTS.filter(({ rivals }) => rivals.some(({ tempting }) => tempting)).length, 4);
 });
+
+Deno.test.each(INCIDENTS.map((incident) => ({ name: incident.id, incident })))(
+  "$name: every name has one meaning, and causes consist of listed names",
+  ({ incident: { components, states, truth, rivals } }) => {
+    for (const each of [components, states]) {
+      const all = Object.entries(each).flatMap((
+        [name, others],
+      ) => [...new Set([name, ...others].map(normalName))]);
+      assert.equal(new Set(all).size, all.length);
+    }
+    for (const { component, fault, path } of [truth, ...rivals]) {
+      assert.equal(fault === "none", component === "none");
+      assert.ok(fault === "none" || Object.hasOwn(components, component), component);
+      assert.deepEqual(path.filter((state) => !Object.hasOwn(states, state)), []);
+    }
+  },
+);
 
 async function counts({ tools }: Incident, { result, quote }: Quote): Promise<string> {
   const answer = tools[result - 1];

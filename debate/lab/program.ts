@@ -6,31 +6,18 @@ import { safeText } from "../cli/terminal.ts";
 import { forDebaters } from "../settings/config.ts";
 import { loadPrices } from "../models/prices.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
-import {
-  compareArms,
-  hashIncidents,
-  hashProtocol,
-  REGISTERED_HASH,
-  SCRIPTED_NOTE,
-  withPrompts,
-} from "./comparison.ts";
-import { formatComparison, renderComparison } from "./comparison_report.ts";
-import { builtinIncidents, loadIncidents } from "./incidents.ts";
-import { AGENT_KINDS, type AgentKind, agentKindOf, scriptedAgent } from "./scripted_agent.ts";
+import { compareArms, hashProtocol, withPrompts } from "./comparison.ts";
+import { formatComparison } from "./comparison_report.ts";
+import { builtinIncidents } from "./incidents.ts";
 import { type Arm, ARMS, runTrial, type Trial } from "./trial.ts";
 
 const EXAMPLES = `
 Examples:
-  deno task debate:lab --offline --report report.html
-      scripted agents: no token, no network
-  deno task debate:lab --offline weak --arm single --arm debate_three --json
-      reaction of the engine to a wrong diagnosis with made-up evidence
-  deno task debate:lab --run --report report.html --output report.json
+  deno task debate:lab --run --output report.json
       models of the settings on the 24 built-in incidents: 432 runs of at most
       --budget tokens each
   deno task debate:lab --register > protocol.json
       publish this file first, then --run --expect <its protocol_sha256>
-  deno task debate:lab --run --incidents Cloud-OpsBench/benchmark/boutique/service
 
 single, vote, debate_one and blind use DIAGNOSTIC_MODEL in all roles.
 debate_three and sample_then_debate use the models of all three roles. An answer
@@ -43,19 +30,12 @@ export function createLab(environment: world.Environment): Command {
   const arms = new Option("--arm <arm>", "way of diagnosing (repeatable; default: all)").choices(ARMS);
   const program = newProgram("debate-lab", "Compare ways of diagnosing on recorded incidents.", environment)
     .option("--run", "use the models of the settings")
-    .addOption(new Option("--offline [play]", "use scripted agents (default: middling)").choices(AGENT_KINDS))
-    .option(
-      "--incidents <directory>",
-      "own incidents or Cloud-OpsBench cases (default: the built-in 24)",
-      once,
-    )
     .option("--only <id>", "incident to diagnose (repeatable; default: all)", repeated)
     .addOption(arms.argParser(armOf))
     .option("--runs <n>", "runs of each incident in each way", countOf(1, 100), 3)
     .option("--budget <tokens>", "maximum tokens of one run", countOf(1000, 100_000_000), 150_000)
     .option("--register", "print the protocol and its hash without a run")
     .option("--expect <sha256>", "hash of the only protocol to run", once)
-    .option("--report <file>", "HTML file for the comparison", once)
     .option("--output <file>", "JSON file for the result", once);
   return addJson(program, "the result")
     .addHelpText("after", EXAMPLES)
@@ -69,38 +49,23 @@ function armOf(value: string, previous: readonly Arm[] | undefined): readonly Ar
 }
 
 type Flags =
-  & Readonly<Partial<Record<"incidents" | "expect" | "output" | "report", string>>>
+  & Readonly<Partial<Record<"expect" | "output", string>>>
   & Readonly<Partial<Record<"run" | "register" | "json", boolean>>>
   & Readonly<Record<"runs" | "budget", number>>
-  & {
-    readonly only?: readonly string[];
-    readonly arm?: readonly Arm[];
-    /** The play of the diagnostic agent; `true` if the option has no value. */
-    readonly offline?: AgentKind | true;
-  };
+  & { readonly only?: readonly string[]; readonly arm?: readonly Arm[] };
 
 /** Runs all trials in sequence. Low scores are a result, not a failure. */
 async function comparisonCommand(flags: Flags, environment: world.Environment): Promise<void> {
   const { terminal, clock, signal } = environment;
-  if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
+  if (flags.register !== true && flags.run !== true) {
     // A comparison makes hundreds of runs, so a command without options must not start it.
-    throw usageError("Pass --run (models of the settings), --offline (scripted agents) or --register");
+    throw usageError("Pass --run (models of the settings) or --register");
   }
-  const settings = await world.readSettings(
-    environment,
-    flags.offline === undefined ? {} : {
-      DIAGNOSTIC_MODEL: `replay/${flags.offline === true ? "middling" : flags.offline}`,
-      // The other roles are strong, so the result shows their reaction to the diagnosis.
-      SKEPTIC_MODEL: "replay/strong",
-      MODERATOR_MODEL: "replay/strong",
-    },
-  );
-  const all = flags.incidents === undefined
-    ? builtinIncidents()
-    : await loadIncidents(flags.incidents, environment.workingFolder);
+  const settings = await world.readSettings(environment);
+  const all = builtinIncidents();
   const missing = flags.only?.find((id) => !all.some((each) => each.id === id));
   if (missing !== undefined) {
-    const known = all.slice(0, 60).map(({ id }) => id).join(", ");
+    const known = all.map(({ id }) => id).join(", ");
     throw usageError(`Unknown incident ${JSON.stringify(missing)}, use one of ${known}`);
   }
   const incidents = all.filter(({ id }) => flags.only?.includes(id) ?? true);
@@ -119,15 +84,12 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
     language: PROMPT_LANGUAGE,
     models: forDebaters((_, prefix) => settings[`${prefix}_MODEL`]),
   }, template);
-  const hashes = {
-    incidents_sha256: await hashIncidents(incidents),
-    protocol_sha256: await hashProtocol(protocol, incidents),
-  };
+  const protocol_sha256 = await hashProtocol(protocol, incidents);
   if (flags.register === true) {
-    return terminal.out(`${JSON.stringify({ protocol, ...hashes }, null, 2)}\n`);
+    return terminal.out(`${JSON.stringify({ protocol, protocol_sha256 }, null, 2)}\n`);
   }
-  if (flags.expect !== undefined && flags.expect !== hashes.protocol_sha256) {
-    const text = `The SHA-256 of the protocol is ${hashes.protocol_sha256}, not the expected one`;
+  if (flags.expect !== undefined && flags.expect !== protocol_sha256) {
+    const text = `The SHA-256 of the protocol is ${protocol_sha256}, not the expected one`;
     throw usageError(text);
   }
   const rules = { protocol, template, prices: await loadPrices(settings.MODEL_PRICES_FILE) };
@@ -140,15 +102,11 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   );
   for (const [index, plan] of planned.entries()) {
     signal.throwIfAborted();
-    const open = async (id: string) => {
-      const play = agentKindOf(id);
-      return play === undefined ? await providers.model(id) : scriptedAgent(play, plan.incident, plan.run);
-    };
     const { diagnostic, skeptic, moderator } = protocol.models;
     const models = {
-      diagnostic: await open(diagnostic),
-      skeptic: await open(skeptic),
-      moderator: await open(moderator),
+      diagnostic: await providers.model(diagnostic),
+      skeptic: await providers.model(skeptic),
+      moderator: await providers.model(moderator),
     };
     const ports = { clock, newId: () => environment.randomBytes(6).toHex(), signal };
     const trial = await runTrial({ ...plan, models }, rules, ports);
@@ -159,26 +117,18 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
     const why = problem === null ? "" : `, ${problem}`;
     terminal.err(safeText(`${index + 1}/${planned.length} ${incident} ${arm} ${run}: ${told}${why}\n`));
   }
-  const isBuiltin = flags.incidents === undefined && flags.only === undefined;
-  const ids = Object.values(protocol.models);
   const notes = {
-    [SCRIPTED_NOTE]: ids
-      .some((id) => agentKindOf(id) !== undefined),
-    "All roles use one model, so debate_three equals debate_one.": new Set(ids).size === 1,
+    "All roles use one model, so debate_three equals debate_one.":
+      new Set(Object.values(protocol.models)).size === 1,
     "Each incident has fewer than 3 runs.": flags.runs < 3,
-    "The built-in incidents differ from the registered incidents.": isBuiltin &&
-      hashes.incidents_sha256 !== REGISTERED_HASH,
   };
   const comparison = compareArms(trials, incidents, {
     generated_at: new Date(clock.now()).toISOString(),
     protocol,
-    ...hashes,
+    protocol_sha256,
     notes: Object.entries(notes).flatMap(([note, holds]) => holds ? [note] : []),
   });
   const json = `${JSON.stringify(comparison, null, 2)}\n`;
   if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);
-  if (flags.report !== undefined) {
-    await world.writeOutput(flags.report, renderComparison(comparison), environment);
-  }
   terminal.out(flags.json === true ? json : `${formatComparison(comparison).map(safeText).join("\n")}\n`);
 }

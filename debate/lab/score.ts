@@ -5,7 +5,7 @@ import type { Incident } from "./incidents.ts";
 /** Compares the text of a hypothesis with the truth. `problem` is the reason if an answer is not comparable. */
 export function scoreAnswer(
   answer: string,
-  { truth, components, states, anyFault }: Pick<Incident, "components" | "states" | "truth" | "anyFault">,
+  { truth, components, states }: Pick<Incident, "components" | "states" | "truth">,
 ) {
   const score = (component: boolean, fault: boolean, path: boolean, problem: string | null = null) => (
     { component, fault, path, right: component && fault && path, problem }
@@ -22,7 +22,7 @@ export function scoreAnswer(
   const name = resolve(claim.component, components);
   const path = isPath(claim.path.map((state) => resolve(state, states)), truth.path);
   const problem = name === undefined ? "unknown component" : null;
-  return score(name === truth.component, anyFault === true || claim.fault === truth.fault, path, problem);
+  return score(name === truth.component, claim.fault === truth.fault, path, problem);
 }
 
 /** Finds the ID of a name. The whole name is compared, so a list of all names matches no ID. */

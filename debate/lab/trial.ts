@@ -12,31 +12,23 @@ import { forDebaters } from "../settings/config.ts";
 import { scoreAnswer } from "./score.ts";
 
 interface ArmRules {
-  readonly name: string;
   readonly models: 1 | 3;
   readonly tools: number;
   readonly sampling?: DebateSetup["sampling"];
 }
 
-/** The ways of diagnosing. A single agent has as many tool calls as a debate. */
+/** The ways of diagnosing. A single agent has as many tool calls as a debate. `blind` is a control. */
 const RULES_OF_ARMS = {
-  single: { name: "one agent", models: 1, tools: 3, sampling: { count: 1, then: "vote" } },
-  vote: { name: "three diagnoses and a vote", models: 1, tools: 1, sampling: { count: 3, then: "vote" } },
-  debate_one: { name: "debate, one model in all roles", models: 1, tools: 1 },
-  debate_three: { name: "debate, three models", models: 3, tools: 1 },
-  sample_then_debate: {
-    ...{ name: "three diagnoses, debate where they differ", models: 3, tools: 1 },
-    sampling: { count: 3, then: "debate" },
-  },
-  blind: {
-    ...{ name: "control: one agent without tools", models: 1, tools: 0 },
-    sampling: { count: 1, then: "vote" },
-  },
+  single: { models: 1, tools: 3, sampling: { count: 1, then: "vote" } },
+  vote: { models: 1, tools: 1, sampling: { count: 3, then: "vote" } },
+  debate_one: { models: 1, tools: 1 },
+  debate_three: { models: 3, tools: 1 },
+  sample_then_debate: { models: 3, tools: 1, sampling: { count: 3, then: "debate" } },
+  blind: { models: 1, tools: 0, sampling: { count: 1, then: "vote" } },
 } as const satisfies Readonly<Record<string, ArmRules>>;
 
 export type Arm = keyof typeof RULES_OF_ARMS;
 export const ARMS = Object.keys(RULES_OF_ARMS) as readonly Arm[];
-export const rulesOf = (arm: Arm): ArmRules => RULES_OF_ARMS[arm];
 export type Trial = Readonly<Awaited<ReturnType<typeof runTrial>>>;
 
 /** The plan of a benchmark. Its hash is published before the first run. */
@@ -81,7 +73,7 @@ export async function runTrial(
   ports: { readonly clock: Clock; readonly newId: () => string; readonly signal: AbortSignal },
 ) {
   const budget = { limit: protocol.token_budget, spent: 0 };
-  const { models: count, tools, sampling } = rulesOf(arm);
+  const { models: count, tools, sampling }: ArmRules = RULES_OF_ARMS[arm];
   const debaters = forDebaters((role) => withBudget(given[count === 1 ? "diagnostic" : role], budget));
   const models = { ...debaters, summary: debaters.moderator };
   const startedAt = ports.clock.now();

@@ -2,16 +2,9 @@ import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { priceTable } from "../models/prices.ts";
-import {
-  builtinIncidents,
-  type CloudCase,
-  formatClaim,
-  importCloudCases,
-  type Incident,
-} from "./incidents.ts";
-import { type AgentKind, scriptedAgent, STRENGTHS } from "./scripted_agent.ts";
+import { builtinIncidents, type Incident } from "./incidents.ts";
+import { type AgentKind, scriptedAgent, STRENGTHS } from "../testing/scripted_agent.ts";
 import { type Arm, ARMS, frozenTools, runTrial, type Trial } from "./trial.ts";
-import { scoreAnswer } from "./score.ts";
 
 const PROTOCOL = {
   arms: ARMS,
@@ -155,112 +148,26 @@ Deno.test("a call is useful if the evidence quotes its result", async () => {
   assert.deepEqual([trial.tool_calls, trial.useful_tool_calls], [2, 2]);
 });
 
-/** A case in the format of the data set. */
-function cloudCase(path: string, fault_object: string, root_cause: string): CloudCase {
-  return {
-    path,
-    metadata: JSON.stringify({
-      namespace: "boutique",
-      query: "Partial Service Unreachability.",
-      difficulty: "medium",
-      result: { fault_taxonomy: "Admission_Fault", fault_object, root_cause },
-    }),
-    toolCache: JSON.stringify({
-      collection_timestamp: "2025-11-28T15:33:20.568512",
-      'GetResources:{"resource_type":"pods","name":"","namespace":"boutique"}':
-        "NAME READY STATUS\nfrontend-657 1/1 Running\n",
-      'GetResources:{"resource_type":"pods","name":"","namespace":"boutique","output_wide":true}':
-        "NAME NODE\nfrontend-657 worker-01\n",
-      'GetAppYAML:{"app_name":"adservice"}': "serviceAccountName: adservice-x\n",
-    }),
-  };
-}
-
-const CASES = importCloudCases([
-  cloudCase("boutique/admission/1", "app/adservice", "missing_service_account"),
-  cloudCase("boutique/admission/2", "namespace/boutique", "namespace_cpu_quota_exceeded"),
-]);
-const [FIRST = assert.fail()] = CASES;
-const ANY = { signal: AbortSignal.any([]), runId: "" };
-
-Deno.test("importCloudCases() reads cases in the format of Cloud-OpsBench", () => {
-  assert.deepEqual(CASES.map(({ id }) => id), ["boutique.admission.1", "boutique.admission.2"]);
-  assert.deepEqual(Object.keys(FIRST.components), ["app/adservice", "namespace/boutique"]);
-  assert.deepEqual(FIRST.tools.map(({ tool }) => tool), ["GetResources", "GetResources", "GetAppYAML"]);
-  assert.equal(FIRST.topic, "Partial Service Unreachability.");
-});
-
-Deno.test.each([
-  {
-    name: "as recorded",
-    args: { resource_type: "pods", name: "", namespace: "boutique" },
-    found: /1\/1 Running/,
-  },
-  {
-    name: "without empty arguments",
-    args: { resource_type: "pods", namespace: "boutique" },
-    found: /1\/1 Running/,
-  },
-  {
-    name: "with an option",
-    args: { namespace: "boutique", resource_type: "pods", output_wide: true },
-    found: /worker-01/,
-  },
-])("a recorded tool of a Cloud-OpsBench case answers a call $name", async ({ args, found }) => {
-  const tool = frozenTools(FIRST.tools).find(({ name }) => name === "GetResources");
-  const { ok, text } = await tool?.run(args, ANY) ?? assert.fail();
-  assert.equal(ok, true);
-  assert.match(text, found);
-});
-
 Deno.test("a recorded tool answers only recorded calls and lists them", async () => {
-  const [tool = assert.fail()] = frozenTools(FIRST.tools);
+  const [tool = assert.fail()] = frozenTools([
+    {
+      tool: "GetResources",
+      args: { resource_type: "pods", name: "", wide: true },
+      result: "frontend Running",
+    },
+  ]);
+  const ask = (args: unknown) => tool.run(args, { signal: AbortSignal.any([]), runId: "" });
+  for (
+    const args of [{ wide: true, resource_type: "pods", name: "" }, { resource_type: "pods", wide: true }]
+  ) {
+    const { ok, text } = await ask(args);
+    assert.deepEqual([ok, /frontend Running/.test(text)], [true, true]);
+  }
   for (
     const args of [{ resource_type: "secrets" }, {}, null, "pods", { __proto__: { resource_type: "pods" } }]
   ) {
-    const { ok, text } = await tool.run(args, ANY);
+    const { ok, text } = await ask(args);
     assert.equal(ok, false);
     assert.match(text, /no result was recorded for these arguments, only for \{"resource_type":"pods"/);
   }
-});
-
-Deno.test("two spellings of a name are right for both incidents", () => {
-  const twins = importCloudCases([
-    cloudCase("a/1", "app/AdService", "Missing_Service_Account"),
-    cloudCase("a/2", "app/adservice", "missing service account"),
-  ]);
-  const claim = formatClaim({
-    component: "app/adservice",
-    fault: "dependency",
-    path: ["missing_service_account"],
-  });
-  assert.deepEqual(twins.map((twin) => scoreAnswer(claim, twin).right), [true, true]);
-  assert.deepEqual(Object.keys(twins[0]?.components ?? {}), ["app/AdService"]);
-});
-
-Deno.test("an answer to a Cloud-OpsBench case needs component and cause, with any kind of fault", () => {
-  const claim = (component: string, cause: string) =>
-    scoreAnswer(formatClaim({ component, fault: "dependency", path: [cause] }), FIRST).right;
-  assert.equal(claim("app/adservice", "missing_service_account"), true);
-  assert.equal(claim("app/adservice", "missing service account"), true);
-  assert.equal(claim("namespace/boutique", "missing_service_account"), false);
-  assert.equal(claim("app/adservice", "namespace_cpu_quota_exceeded"), false);
-  assert.equal(scoreAnswer("{component: none; fault: none}", FIRST).right, false);
-});
-
-Deno.test.each([
-  { name: "metadata that is not JSON", change: { metadata: "{" }, reason: /"x": a file is not JSON/ },
-  {
-    name: "metadata without a truth",
-    change: { metadata: '{"query":"x"}' },
-    reason: /not a case of Cloud-OpsBench/,
-  },
-  {
-    name: "an empty cache",
-    change: { toolCache: '{"collection_timestamp":"x"}' },
-    reason: /the tool cache is empty/,
-  },
-  { name: "a cache that is a list", change: { toolCache: "[]" }, reason: /not a case of Cloud-OpsBench/ },
-])("importCloudCases() rejects $name", ({ change, reason }) => {
-  assert.throws(() => importCloudCases([{ ...cloudCase("x", "a", "b"), ...change }]), reason);
 });

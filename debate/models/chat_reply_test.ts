@@ -259,7 +259,7 @@ Deno.test("parseScenario() fills in defaults and accepts comments", () => {
     }`,
     "my.json",
   );
-  const plain = { tool_calls: [], expect: [], delay_ms: 0 };
+  const plain = { tool_calls: [], delay_ms: 0 };
   assert.deepEqual(structuredClone(scenario), {
     description: "",
     topic: "",

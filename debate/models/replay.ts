@@ -19,12 +19,7 @@ const reply = z.strictObject({
     arguments: z.record(z.string(), z.unknown()).default({}),
   })).default([]),
   usage: z.strictObject({ input_tokens: tokens, output_tokens: tokens }).exactOptional(),
-  expect: z.array(z.string().min(1)).default([]),
   delay_ms: z.int().min(0).max(3_600_000).default(0),
-  error: z.strictObject({
-    kind: z.enum(["auth", "rate", "timeout", "server", "bad_reply", "canceled"]),
-    message: z.string().min(1),
-  }).exactOptional(),
 });
 const replies = z.array(reply).min(1).exactOptional();
 const round = z.strictObject({
@@ -142,12 +137,8 @@ export function replayModel({ id, scenario: { rounds, variables }, clock, pieceD
       await pause(0);
       const reply = next(request);
       if (typeof reply === "string") return fail(reply);
-      const { expect, text: lines, delay_ms, error, tool_calls, usage } = reply;
+      const { text: lines, delay_ms, tool_calls, usage } = reply;
       const prompt = messages.map(({ content }) => content).join("\n");
-      const missing = expect.find((text) => !prompt.includes(text));
-      if (missing !== undefined) {
-        fail(`expects ${JSON.stringify(missing)}, which the prompt does not contain`);
-      }
       // A variable takes its value from the first line of topic or context that starts with its label.
       const promptLines = prompt.split("\n").map((line) => line.replace(/^[\s>*-]*/, ""));
       const values = new Map(
@@ -164,7 +155,6 @@ export function replayModel({ id, scenario: { rounds, variables }, clock, pieceD
         await pause(pieceDelayMs);
         onDelta?.(piece);
       }
-      if (error !== undefined) throw new ModelError(error.kind, error.message);
       const fillValue = (_key: string, value: unknown) => typeof value === "string" ? fill(value) : value;
       return {
         text,

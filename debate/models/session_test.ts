@@ -286,15 +286,6 @@ Deno.test.each([
   assert.equal(error.kind, "server", "a bad reply would only be asked for again");
 });
 
-Deno.test("replayModel() checks that the prompt contains the expected texts", async () => {
-  const { model } = replayOf({
-    rounds: [{ diagnostic_agent: [{ text: "1", expect: ["You are"] }, { expect: ["tool result"] }] }],
-  });
-  assert.equal((await model.complete(requestOf())).text, "1");
-  const error = await failureOf(model.complete(requestOf()));
-  assert.match(error.message, /expects "tool result", which the prompt does not contain$/);
-});
-
 Deno.test("replayModel() requires a value for a variable without a default", async () => {
   const { model } = replayOf({
     variables: { service: { label: "Service" } },
@@ -302,13 +293,6 @@ Deno.test("replayModel() requires a value for a variable without a default", asy
   });
   const error = await failureOf(model.complete(requestOf()));
   assert.match(error.message, /needs a line "Service: …" in the topic or the context$/);
-});
-
-Deno.test("replayModel() fails as scripted, after its text", async () => {
-  const { model } = replayOf(one({ text: "half", error: { kind: "rate", message: "too many" } }));
-  const deltas: string[] = [];
-  const error = await failureOf(model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
-  assert.deepEqual([deltas, error.kind, error.message], [["half"], "rate", "too many"]);
 });
 
 Deno.test("replayModel() pauses between chunks and ends immediately if it is canceled", async () => {

@@ -13,37 +13,32 @@ export function htmlFileName(runId: string): string {
   return `diagnosis-${runId.slice(0, 8)}.html`;
 }
 
+/** A self-contained page that loads nothing. */
 export function renderHtml(record: ReadRecord): string {
   const { language, noTopic } = textsFor(record.language ?? "");
   const parts = renderParts(record);
   const [heading, answer, details] = [parts.title, parts.answer, parts.details].map((part) =>
     PARSER.render(part)
   );
-  const body = `<main>\n${heading}<section class="answer">${answer}</section>\n${details}</main>\n`;
-  return htmlPage({ language, title: record.title ?? record.topic ?? noTopic, style: STYLE }, body);
-}
-
-/** A self-contained HTML page that loads nothing. */
-export function htmlPage(
-  { language, title, style }: Readonly<Record<"language" | "title" | "style", string>>,
-  body: string,
-): string {
   return `<!doctype html>
 <html lang="${language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${escapeHtml(title)}</title>
-<style>${style}</style>
+<title>${escapeHtml(record.title ?? record.topic ?? noTopic)}</title>
+<style>${STYLE}</style>
 </head>
 <body>
-${body}</body>
+<main>
+${heading}<section class="answer">${answer}</section>
+${details}</main>
+</body>
 </html>
 `;
 }
 
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 

@@ -1,5 +1,5 @@
 import { AppError, errorName } from "@gateway/shared/errors";
-import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/text.ts";
+import { count as counted, fieldsOf, isObject, parseJson, textOf } from "../engine/graph/text.ts";
 import type { RunDirectory } from "./run_directory.ts";
 import { factsOf } from "./fold.ts";
 import * as records from "./record.ts";
@@ -328,6 +328,6 @@ async function expire({ store, days, clock, signal, log }: Retention): Promise<v
   }
   if (deleted === 0) return;
   log(
-    `deleted ${deleted} ${deleted === 1 ? "run" : "runs"} older than ${days} ${days === 1 ? "day" : "days"}`,
+    `deleted ${counted(deleted, "run")} older than ${counted(days, "day")}`,
   );
 }

@@ -50,31 +50,23 @@ Deno.test.each(CASES)(
 );
 
 Deno.test.each(CASES)(
-  "$name fails if it is not configured, whatever base_url contains",
+  "$name fails if it is not configured",
   async ({ name, setting, args }) => {
     const { ports, tool } = setUp(name, setting, "");
-    const { ok, text } = await call(tool, { ...args, base_url: "http://evil.test" });
+    const { ok, text } = await call(tool, args);
     assert.equal(ok, false);
     assert.match(text, new RegExp(`has to set ${setting}`));
     assert.deepEqual(ports.lookups, []);
   },
 );
 
-Deno.test.each(CASES)(
-  "$name rejects a server other than the configured one",
-  async ({ name, setting, args, answer }) => {
-    const { ports, tool } = setUp(name, setting, "http://op:pw@back.test:9/prefix");
-    ports.answer = () => jsonAnswer(answer);
-    for (const base_url of ["http://evil.test", "http://back.test:9", "http://back.test:99/prefix", "x"]) {
-      const { ok, text } = await call(tool, { ...args, base_url });
-      assert.equal(ok, false);
-      assert.match(text, /omit base_url/);
-      assert.doesNotMatch(text, /back\.test/);
-    }
-    assert.deepEqual(ports.lookups, []);
-    assert.equal((await call(tool, { ...args, base_url: "http://back.test:9/prefix/" })).ok, true);
-  },
-);
+Deno.test.each(CASES)("$name rejects a server from the model", async ({ name, setting, args }) => {
+  const { ports, tool } = setUp(name, setting, "http://op:pw@back.test:9/prefix");
+  const { ok, text } = await call(tool, { ...args, base_url: "http://evil.test" });
+  assert.equal(ok, false);
+  assert.match(text, /Unrecognized key: "base_url"/);
+  assert.deepEqual(ports.lookups, []);
+});
 
 Deno.test.each(CASES.flatMap(({ answer: _, ...row }) => [
   {

@@ -147,15 +147,6 @@ export async function createToolPorts({ settings, clock, redact, env }: {
     folders: {
       roots,
       find: async (path) => await findInside(path, await roots()),
-      async hasRepository() {
-        for (const root of await roots()) {
-          if (await exists(`${root}/.git`)) return true;
-          for await (const { name, isDirectory } of Deno.readDir(root)) {
-            if (isDirectory && await exists(`${root}/${name}/.git`)) return true;
-          }
-        }
-        return false;
-      },
     },
   };
 }

@@ -68,8 +68,6 @@ export interface ToolPorts {
   readonly folders: {
     roots(): Promise<readonly string[]>;
     find(path: string): Promise<string | undefined>;
-    /** Whether a readable directory, or a directory directly in it, is a git repository. */
-    hasRepository(): Promise<boolean>;
   };
   /** Whether a file exists; also `true` if this service may not look at it. */
   readonly exists: (path: string) => Promise<boolean>;
@@ -100,12 +98,6 @@ const GRACE_MS = 2000;
 export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`time limit, at most ${MAX_TIMEOUT_SECONDS} s`);
 }
-
-/** Common arguments of the tools for configured servers. */
-export const BACKEND_ARGUMENTS = {
-  base_url: z.string().max(2048).default("").describe("omit: only the configured server is allowed"),
-  timeout: timeoutArgument(15),
-};
 
 /** A count. A value beyond the limits is replaced by the nearest limit, which the title shows. */
 export function countArgument(

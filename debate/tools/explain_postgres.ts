@@ -9,16 +9,12 @@ export const runDbExplain = defineTool({
   description: "Show the plan of a query on the configured PostgreSQL database (EXPLAIN without ANALYZE).",
   schema: z.strictObject({
     query: z.string().min(1).describe("one SELECT or WITH statement; it is planned, not executed"),
-    database_url: z.string().max(4096).default("").describe("omit: the configured database is used"),
     timeout: timeoutArgument(20),
   }),
   missing: needsSetting("DATABASE_URL"),
-  async run({ query, database_url: requested }, { settings, ports, signal, seconds }) {
+  async run({ query }, { settings, ports, signal, seconds }) {
     const url = settings.DATABASE_URL;
     if (url === "") refuse("no database is configured: the operator has to set DATABASE_URL");
-    if (requested !== "" && requested !== url) {
-      refuse("only the configured database is allowed: omit database_url");
-    }
     const checked = checkSql(query);
     const lines = await ports.explain({ url, query: checked, seconds, signal });
     return { ok: true, title: `EXPLAIN ${checked}`, body: lines.join("\n") };

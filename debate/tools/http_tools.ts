@@ -1,6 +1,6 @@
 import * as z from "@zod/zod";
 import { dropPartialWord } from "../engine/graph/text.ts";
-import { BACKEND_ARGUMENTS, defineTool, needsSetting, timeoutArgument } from "./define_tool.ts";
+import { defineTool, needsSetting, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
 import { isApprovable } from "./net_guard.ts";
@@ -73,17 +73,15 @@ export const queryElasticsearch = defineTool({
   schema: z.strictObject({
     index: z.string().min(1).max(1024).describe("index names separated by commas; * is a wildcard"),
     query_json: z.string().describe("JSON body of the _search request: query, sort, aggs, _source, ..."),
-    base_url: BACKEND_ARGUMENTS.base_url,
     size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
-    timeout: BACKEND_ARGUMENTS.timeout,
+    timeout: timeoutArgument(15),
   }),
   missing: needsSetting("ELASTICSEARCH_URL"),
-  async run({ index, query_json: text, base_url, size }, call) {
+  async run({ index, query_json: text, size }, call) {
     checkIndex(index);
     const answer = await askBackend("Elasticsearch", elasticsearchAnswer, {
       path: `/${index.split(",").map(encodeURIComponent).join(",")}/_search`,
       body: { ...checkSearchBody(text, size), timeout: `${Math.ceil(call.seconds)}s` },
-      base_url,
     }, call);
     const { timed_out, hits: { total, hits }, aggregations } = answer;
     return {

@@ -1,5 +1,5 @@
 import * as z from "@zod/zod";
-import { BACKEND_ARGUMENTS, type Call, countArgument, defineTool, needsSetting } from "./define_tool.ts";
+import { type Call, countArgument, defineTool, needsSetting, timeoutArgument } from "./define_tool.ts";
 import { askBackend } from "./http_fetch.ts";
 import * as series from "./series.ts";
 
@@ -25,17 +25,15 @@ export const queryLoki = defineTool({
   description: "Run a LogQL query over the last minutes. Returns the newest log lines of each label set.",
   schema: z.strictObject({
     query: z.string().min(1).max(8192).describe("LogQL query"),
-    base_url: BACKEND_ARGUMENTS.base_url,
     minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("time range in minutes, up to now"),
     limit: countArgument(50, MAX_LINES, "number of newest lines"),
-    timeout: BACKEND_ARGUMENTS.timeout,
+    timeout: timeoutArgument(15),
   }),
   missing: needsSetting("LOKI_URL"),
-  async run({ query, base_url, minutes, limit }, call) {
+  async run({ query, minutes, limit }, call) {
     const { data } = await askBackend("Loki", lokiAnswer, {
       path: "/loki/api/v1/query_range",
       query: { query, ...lastMinutes(minutes, call), limit: String(limit), direction: "backward" },
-      base_url,
     }, call);
     const isMetric = data.resultType === "matrix";
     const count = data.result.reduce((sum, { values = [] }) => sum + values.length, 0);
@@ -73,7 +71,7 @@ export const listLoki = defineTool({
     match: series.matchArgument('list the log streams of this selector, such as {app="web"}'),
     search: series.searchArgument,
     minutes: z.int().min(1).max(MAX_MINUTES).default(60).describe("time range in minutes, up to now"),
-    timeout: BACKEND_ARGUMENTS.timeout,
+    timeout: timeoutArgument(15),
   }),
   missing: needsSetting("LOKI_URL"),
   async run({ label, match, search, minutes }, call) {

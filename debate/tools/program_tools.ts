@@ -44,9 +44,7 @@ export const gitRecentChanges = defineTool({
     timeout: timeoutArgument(15),
   }),
   missing: async ({ ports }) =>
-    await ports.folders.hasRepository()
-      ? await probe(ports, "git", "--version")
-      : "neither a directory of ALLOWED_PROJECT_ROOTS nor a directory directly in it is a git repository",
+    (await ports.folders.roots()).length === 0 ? NO_ROOT : await probe(ports, "git", "--version"),
   async run({ repo_path: path, count }, call) {
     const { folders, runProgram } = call.ports;
     const [base = ""] = await folders.roots();
@@ -127,8 +125,6 @@ export const runSshCommand = defineTool({
   schema: z.strictObject({
     host: z.string().regex(HOST, "must be a host name or an IP address").describe("as in known_hosts"),
     command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
-    user: z.string().max(255).default("").describe("omit: only the configured user is allowed"),
-    key_path: z.string().max(4096).default("").describe("omit: only the configured key is allowed"),
     port: z.int().min(1).max(65_535).default(22),
     timeout: timeoutArgument(15),
   }),
@@ -142,12 +138,8 @@ export const runSshCommand = defineTool({
     if (!await exists(known) && !await exists("/etc/ssh/ssh_known_hosts")) return `${known} does not exist`;
     return await probe(ports, "ssh", "-V");
   },
-  async run({ host, command, user, key_path: keyPath, port }, call) {
-    const { SSH_DEFAULT_USER, SSH_KEY_PATH } = call.settings;
-    if (keyPath !== "" && keyPath !== SSH_KEY_PATH) {
-      refuse("only the configured key is allowed: omit key_path");
-    }
-    if (user !== "" && user !== SSH_DEFAULT_USER) refuse("only the configured user is allowed: omit user");
+  async run({ host, command, port }, call) {
+    const { SSH_DEFAULT_USER } = call.settings;
     const { program, args } = checkCommand(command);
     const remote = [program, ...args.map(remoteWord)].map(shellQuote).join(" ");
     const login = SSH_DEFAULT_USER === "" ? [] : ["-l", SSH_DEFAULT_USER];

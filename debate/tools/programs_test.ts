@@ -124,12 +124,7 @@ Deno.test.each([
   { name: "a host that is a URL", args: { host: "ssh://h", command: "uptime" }, why: /host/ },
   { name: "a host with a token", args: { host: "%h", command: "uptime" }, why: /host/ },
   { name: "no host", args: { host: "", command: "uptime" }, why: /host/ },
-  { name: "an account that is an option", args: { host: "h", user: "-x", command: "uptime" }, why: /user/ },
-  {
-    name: "another account",
-    args: { host: "h", user: "root", command: "uptime" },
-    why: /only the configured user/,
-  },
+  { name: "an account from the model", args: { host: "h", user: "root", command: "uptime" }, why: /"user"/ },
   { name: "an invalid port", args: { host: "h", port: 70_000, command: "uptime" }, why: /port/ },
   {
     name: "a key path from the model",
@@ -282,9 +277,9 @@ Deno.test("run_db_explain uses the configured database and never shows its URL",
 
 Deno.test.each([
   {
-    name: "another database",
+    name: "a database from the model",
     args: { query: "select 1", database_url: "postgres://evil/" },
-    why: /omit database_url/,
+    why: /"database_url"/,
   },
   { name: "a statement that writes", args: { query: "delete from t" }, why: /only SELECT and WITH/ },
   { name: "two statements", args: { query: "select 1; select 2" }, why: /one statement/ },
@@ -302,8 +297,5 @@ Deno.test.each([
 
 Deno.test("run_db_explain fails without a configured database", async () => {
   const { tool } = setUp("run_db_explain");
-  assert.match(
-    (await call(tool, { query: "select 1", database_url: "postgres://h/" })).text,
-    /has to set DATABASE_URL/,
-  );
+  assert.match((await call(tool, { query: "select 1" })).text, /has to set DATABASE_URL/);
 });

@@ -1,5 +1,6 @@
 import * as z from "@zod/zod";
-import { BACKEND_ARGUMENTS, defineTool, needsSetting } from "./define_tool.ts";
+import { count } from "../engine/graph/text.ts";
+import { defineTool, needsSetting, timeoutArgument } from "./define_tool.ts";
 import { askBackend } from "./http_fetch.ts";
 import * as series from "./series.ts";
 
@@ -27,24 +28,22 @@ export const queryPrometheus = defineTool({
     start: z.string().max(40).default("").describe(`start of a range: ${TIME}; default: 1 hour before end`),
     end: z.string().max(40).default("").describe("end of a range, like start; default: now"),
     step: z.string().max(10).default("").describe("resolution, such as 30s; enlarged above 120 points"),
-    ...BACKEND_ARGUMENTS,
+    timeout: timeoutArgument(15),
   }),
   missing: needsSetting("PROMETHEUS_URL"),
-  async run({ query, start, end, step, base_url }, call) {
+  async run({ query, start, end, step }, call) {
     const range = start + end + step === ""
       ? undefined
       : series.parseRange({ start, end, step }, Math.floor(call.ports.clock.now() / 1000));
     const { data, warnings = [] } = await askBackend("Prometheus", prometheusAnswer, {
       path: range === undefined ? "/api/v1/query" : "/api/v1/query_range",
       query: { query, timeout: `${Math.ceil(call.seconds)}s`, ...range },
-      base_url,
     }, call);
     const lines = formatResult(data);
-    const count = `${lines.length} ${lines.length === 1 ? "line" : "lines"}`;
     const when = range === undefined ? "" : `, ${range.start} to ${range.end}, step ${range.step}`;
     return {
       ok: true,
-      title: `PromQL ${query}${when}: ${data.resultType}, ${count}`,
+      title: `PromQL ${query}${when}: ${data.resultType}, ${count(lines.length, "line")}`,
       body: [...series.limitSeries(lines), ...warnings.map((warning) => `warning: ${warning}`)].join("\n"),
       ...(data.resultType === "matrix" && { chart: series.chartOf(data.result) }),
     };
@@ -106,7 +105,7 @@ export const listPrometheus = defineTool({
     label: series.labelArgument("labels: list the values of this label"),
     match: series.matchArgument('metrics, labels: only of these series, such as {job="api"}'),
     search: series.searchArgument,
-    timeout: BACKEND_ARGUMENTS.timeout,
+    timeout: timeoutArgument(15),
   }),
   missing: needsSetting("PROMETHEUS_URL"),
   async run({ what, label, match, search }, call) {

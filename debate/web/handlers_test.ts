@@ -22,10 +22,7 @@ Deno.test("settings, prompts, models and status have their specified fields", as
   assert.deepEqual(templates.slice(0, 2).map(({ name }: { name: string }) => name), ["default", "default"]);
   assert.deepEqual(Object.keys(templates[0]), ["name", "language", "version", "description", "source"]);
   for (
-    const [method, path] of [["GET", "/api/models"], ["POST", "/api/models/refresh"], [
-      "GET",
-      "/api/models/refresh",
-    ]]
+    const [method, path] of [["GET", "/api/models"], ["POST", "/api/models/refresh"]]
   ) {
     const { models } = await (await web.send(method!, path!)).json();
     assert.deepEqual(models, [{

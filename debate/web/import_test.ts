@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatRun, formatRunPair, formatRuns, toComparable } from "../cli/runs_text.ts";
+import { formatRun, formatRuns } from "../cli/runs_text.ts";
 import { readRecord } from "../runs/record.ts";
 import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
 import { MemoryDirectory } from "../testing/memory_directory.ts";
@@ -121,17 +121,10 @@ Deno.test("the command line marks an imported run in all its output", async () =
   const read = readRecord(runId, record);
   assert.ok(read !== undefined);
   const terminal = { width: 120 } as Parameters<typeof formatRun>[1];
-  for (
-    const text of [
-      formatRun(read, terminal),
-      formatRunPair([read, read], terminal),
-      formatRuns([read], terminal),
-    ]
-  ) {
+  for (const text of [formatRun(read, terminal), formatRuns([read], terminal)]) {
     assert.match(text, /imported/);
     assert.doesNotMatch(text, /cause found/);
   }
-  assert.equal(toComparable(read).imported, true);
 });
 
 Deno.test("imported text is masked", async () => {

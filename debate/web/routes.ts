@@ -12,7 +12,6 @@ interface Operation {
   readonly summary: string;
   readonly json?: z.ZodType;
   readonly form?: Readonly<Record<string, z.ZodType>>;
-  readonly answer: string;
   /** The schema of a JSON answer. */
   readonly returns?: z.ZodType;
   /** The media type of another answer. */
@@ -35,7 +34,6 @@ const OPTIONS = {
   require_approval: flag("require approval for sensitive tools"),
   pause_between_rounds: flag("wait for a comment after each round"),
 };
-const OK = "`status` is `ok`";
 
 /** All routes except the files of the page, by method and path. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
@@ -43,62 +41,47 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: () => Response.json(openApi()),
     summary: "Describe this API",
     returns: ANSWERS.openApi,
-    answer: "OpenAPI 3.1",
   },
   "GET /api/schema/run": {
     handle: () => Response.json({ $schema: DIALECT, ...toJsonSchema(ANSWERS.run) }),
     summary: "Get the JSON schema of a stored record",
     returns: ANSWERS.schema,
-    answer: "JSON Schema 2020-12",
   },
   "GET /api/settings": {
     handle: service.handleSettings,
     summary: "Get the default values of the start form, the providers and the tools",
     returns: ANSWERS.settings,
-    answer: "settings by name",
   },
   "GET /api/prompts": {
     handle: service.handlePrompts,
     summary: "List the prompt templates",
     returns: ANSWERS.templates,
-    answer: "`templates`, each with `name`, `language`, `version`, `description`, `source`",
   },
   "GET /api/prompts/{name}/{language}": {
     handle: service.handleTemplate,
     summary: "Get a template as the text of a file",
     returns: ANSWERS.template,
-    answer: "`file`, `source` and `text`",
   },
   "POST /api/prompts/preview": {
     handle: service.handlePreview,
     summary: "Check a template and preview the prompts of the first round",
     json: bodies.previewBody,
     returns: ANSWERS.preview,
-    answer: "`problem` (or null) and `prompts`, each with `node` and `messages`",
   },
   "GET /api/models": {
     handle: service.handleModels,
     summary: "List the available models",
     returns: ANSWERS.models,
-    answer: "`models` with their prices, and `problems` of providers that did not respond",
-  },
-  "GET /api/models/refresh": {
-    handle: service.handleRefresh,
-    summary: "Refresh the models (for old clients)",
-    returns: ANSWERS.models,
-    answer: "as GET /api/models",
   },
   "POST /api/models/refresh": {
     handle: service.handleRefresh,
     summary: "Refresh the models",
     returns: ANSWERS.models,
-    answer: "as GET /api/models",
   },
   "GET /api/auth/status": {
     handle: service.handleAuthStatus,
     summary: "Get the login state of the providers",
     returns: ANSWERS.authStatus,
-    answer: "login state without tokens",
   },
   "POST /api/auth/copilot": {
     handle: service.handleLogin,
@@ -108,22 +91,18 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       device_code: text("for `check`: the code from the response to `start`"),
     },
     returns: ANSWERS.login,
-    answer: "login state; `error` contains the reason of a failure",
     refusals: [422],
   },
   "GET /api/alerts": {
     handle: alerts.handleListAlerts,
     summary: "List the open alerts, newest first",
     returns: ANSWERS.alerts,
-    answer: "`alerts`, with `status` and `outcome` of their runs",
   },
   "POST /api/alerts": {
     handle: alerts.refuseAlert,
     summary: "Receive an alert of Alertmanager, Grafana or PagerDuty; requires ALERT_SECRET",
     json: bodies.alertBody,
     returns: ANSWERS.received,
-    answer:
-      "`status` is `accepted`, `joined`, `closed` or `ignored`; `alert_id`, `run_id` and `url` (or null)",
     status: 202,
     security: "alerts",
     refusals: [404, 503],
@@ -132,7 +111,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: runs.handleListRuns,
     summary: "List the runs, newest first",
     returns: ANSWERS.runs,
-    answer: "`runs` with their headers and `waits_for`: `approval`, `comment` or null",
   },
   "POST /api/runs": {
     handle: runs.handleStartRun,
@@ -158,7 +136,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       no_redact_context: flag("send secrets in the context to the models"),
     },
     returns: ANSWERS.started,
-    answer: "`run_id`",
     refusals: [422],
   },
   "POST /api/runs/import": {
@@ -166,19 +143,16 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Import the record of a run of another server",
     json: ANSWERS.run,
     returns: ANSWERS.started,
-    answer: "new `run_id`",
   },
   [`GET ${RUN}`]: {
     handle: runs.handleGetRun,
     summary: "Get the record of a run with its events so far",
     returns: ANSWERS.run,
-    answer: "record",
   },
   [`DELETE ${RUN}`]: {
     handle: runs.handleDeleteRun,
     summary: "Stop a run in progress, or delete a finished run",
     returns: ANSWERS.deleted,
-    answer: "`status` is `cancelling` or `deleted`",
   },
   [`POST ${RUN}/resume`]: {
     handle: runs.handleResume,
@@ -191,7 +165,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       ...OPTIONS,
     },
     returns: ANSWERS.started,
-    answer: "`run_id` of the new run",
     refusals: [409],
   },
   [`POST ${RUN}/approval`]: {
@@ -199,7 +172,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Decide on a pending tool call; the first decision counts",
     json: bodies.approvalBody,
     returns: ANSWERS.ok,
-    answer: OK,
     refusals: [410],
   },
   [`POST ${RUN}/comment`]: {
@@ -207,7 +179,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Comment between two rounds; pin, drop or add hypotheses",
     json: bodies.commentBody,
     returns: ANSWERS.ok,
-    answer: OK,
     refusals: [400, 409],
   },
   [`POST ${RUN}/options`]: {
@@ -215,12 +186,10 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Get or change the options of a run in progress",
     json: bodies.optionsBody,
     returns: ANSWERS.options,
-    answer: "current options",
   },
   [`GET ${RUN}/events`]: {
     handle: ({ events }, { request, param }) => events.handle(request, param("run_id")),
-    summary: "Stream the events of a run from the start or after `Last-Event-ID`",
-    answer: "one event per message, until `run_finished`",
+    summary: "Stream the events of a run, from the start or after `Last-Event-ID`, until `run_finished`",
     type: "text/event-stream",
   },
   [`POST ${RUN}/title`]: {
@@ -228,19 +197,16 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Set or remove the title of a finished run",
     json: bodies.titleBody,
     returns: ANSWERS.ok,
-    answer: OK,
     refusals: [409],
   },
   [`GET ${RUN}/report`]: {
     handle: runs.handleReport,
     summary: "Get the report",
-    answer: "Markdown download",
     type: "text/markdown",
   },
   [`GET ${RUN}/report.html`]: {
     handle: runs.handleHtmlReport,
     summary: "Get the report as one HTML file",
-    answer: "HTML download",
     type: "text/html",
   },
 };
@@ -330,7 +296,7 @@ export function openApi(): object {
 }
 
 function describe(operation: Operation, path: string): object {
-  const { summary, answer, returns, type = "application/json", status: success = 200 } = operation;
+  const { summary, returns, type = "application/json", status: success = 200 } = operation;
   const { security, json, form } = operation;
   const statuses = [
     ...EVERYWHERE,
@@ -345,7 +311,7 @@ function describe(operation: Operation, path: string): object {
     ...(security !== undefined && { security: [{ [security]: [] }] }),
     ...(body !== undefined && { requestBody: { required: true, content: { [media]: schemaOf(body) } } }),
     responses: {
-      [success]: { description: answer, content: { [type]: returns ? schemaOf(returns, "output") : {} } },
+      [success]: { description: "Success", content: { [type]: returns ? schemaOf(returns, "output") : {} } },
       ...Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/${status}` }])),
     },
   };

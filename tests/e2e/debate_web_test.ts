@@ -144,70 +144,27 @@ Deno.test("a second server on the same directory does not start", () =>
 const lab = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
   runDebate(args, folder, env, "debate/lab/main.ts");
 
-const SHORT = ["--offline", "weak", "--runs", "1", "--only", "public_holiday", "--only", "poison_message"];
+const MODEL = "replay/memory_leak";
+const MODELS = { DIAGNOSTIC_MODEL: MODEL, SKEPTIC_MODEL: MODEL, MODERATOR_MODEL: MODEL };
+const SHORT = ["--runs", "1", "--only", "public_holiday", "--only", "poison_message"];
 
-Deno.test("debate:lab --offline compares, reports no difference, and writes a report", () =>
+Deno.test("debate:lab runs a registered protocol and no other, and writes the result", () =>
   inFolder(async (folder) => {
-    const { code, out, err } = await lab(
-      [...SHORT, "--report", "r.html", "--output", "r.json"],
-      folder,
-    );
-    assert.equal(code, 0, err);
-    assert.match(
-      out,
-      /^Note: Scripted agents know the incidents[^\n]*\n(?:Note: .*\n)*2 incidents, 1 run each/,
-    );
-    assert.match(out, /debate_three against single: right 0 points \(0 to 0\)$/m);
-    assert.doesNotMatch(out, /better|no difference/);
-    assert.match(err, /\n12\/12 public_holiday blind 1: wrong at 0\.60/);
-    assert.match(
-      await Deno.readTextFile(`${folder}/r.html`),
-      /<h1>Test of the engine[^]*not the models[^]*Brier score/,
-    );
-    const { arms, trials } = JSON.parse(await Deno.readTextFile(`${folder}/r.json`));
-    assert.equal(arms.length, 6);
-    assert.equal(trials.some(({ confident }: { confident: boolean }) => confident), false);
-  }));
-
-Deno.test("debate:lab runs a registered protocol and no other", () =>
-  inFolder(async (folder) => {
-    const registered = await lab([...SHORT, "--register"], folder);
+    const registered = await lab([...SHORT, "--register"], folder, MODELS);
     const { protocol_sha256: hash, protocol } = JSON.parse(registered.out);
     assert.equal(protocol.runs, 1);
     assert.equal(registered.err, "");
-    assert.equal((await lab([...SHORT, "--arm", "single", "--expect", hash], folder)).code, 2);
-    assert.equal((await lab([...SHORT, "--expect", hash], folder)).code, 0);
-    const other = await lab([...SHORT, "--expect", hash], folder, { MAX_TOOL_CALLS_PER_AGENT: "3" });
+    const run = [...SHORT, "--run", "--expect", hash];
+    assert.equal((await lab([...run, "--arm", "single"], folder, MODELS)).code, 2);
+    const other = await lab(run, folder, { ...MODELS, MAX_TOOL_CALLS_PER_AGENT: "3" });
     assert.match(other.err, /The SHA-256 of the protocol is [0-9a-f]{64}, not the expected one/);
-  }));
-
-Deno.test("debate:lab reads a directory of Cloud-OpsBench", () =>
-  inFolder(async (folder) => {
-    for (const [number, object] of [["1", "app/adservice"], ["2", "app/cartservice"]] as const) {
-      const path = `${folder}/set/boutique/admission/${number}`;
-      await Deno.mkdir(path, { recursive: true });
-      const result = { fault_object: object, root_cause: "missing_service_account" };
-      await Deno.writeTextFile(
-        `${path}/metadata.json`,
-        JSON.stringify({ namespace: "boutique", query: "Down.", result }),
-      );
-      await Deno.writeTextFile(
-        `${path}/tool_cache.json`,
-        JSON.stringify({ 'GetAppYAML:{"app_name":"x"}': "a: b" }),
-      );
-    }
-    const { code, out, err } = await lab(
-      "--incidents set --offline --runs 1 --arm single --json".split(" "),
-      folder,
-    );
+    const { code, out, err } = await lab([...run, "--output", "r.json"], folder, MODELS);
     assert.equal(code, 0, err);
-    const { trials } = JSON.parse(out);
-    assert.deepEqual(trials.map(({ incident }: { incident: string }) => incident), [
-      "boutique.admission.1",
-      "boutique.admission.2",
-    ]);
-    const empty = await lab(["--incidents", "nowhere", "--offline"], folder);
-    assert.deepEqual([empty.code, /"nowhere": no such directory/.test(empty.err)], [2, true]);
+    assert.match(out, /^(?:Note: .*\n)+2 incidents, 1 run each/);
+    assert.match(out, /debate_three against single: right 0 points \(0 to 0\), no difference shown$/m);
+    assert.match(err, /\n12\/12 public_holiday blind 1: wrong at 0\./);
+    const { arms, trials } = JSON.parse(await Deno.readTextFile(`${folder}/r.json`));
+    assert.deepEqual([arms.length, trials.length], [6, 12]);
   }));
 
 /** The command line of the demo. */

@@ -25,7 +25,7 @@ const SPANISH = new Map(Object.entries({
 }));
 
 const english = (word: string) => word.replace("_", " ");
-export const spanish = (word: string) => SPANISH.get(word) ?? english(word);
+const spanish = (word: string) => SPANISH.get(word) ?? english(word);
 
 /** Texts that prompts, results and reports share. */
 export const COMMON = {

@@ -129,3 +129,8 @@ export function numberOf(value: unknown): number | undefined {
 export function textsOf(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
+
+/** A number with its noun, which gets the plural `s`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}

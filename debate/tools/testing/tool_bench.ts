@@ -48,7 +48,6 @@ export class FakePorts implements ToolPorts {
   readonly folders = {
     roots: () => Promise.resolve(["/srv/app"]),
     find: (path: string) => Promise.resolve(this.files[path]),
-    hasRepository: () => Promise.resolve(this.files["/srv/app/.git"] !== undefined),
   };
 
   readonly exists = (path: string) => Promise.resolve(this.files[path] !== undefined);

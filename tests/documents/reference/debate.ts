@@ -1,6 +1,7 @@
 /** The page and the sample settings of the debate, from schemas and types. */
 import { settingsSchema } from "@gateway/debate/config";
 import { describeShape } from "@gateway/shared/config";
+import * as z from "@zod/zod";
 import { shapeOf } from "../../../shared/config/problems.ts";
 import { createTools } from "../../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS, FakePorts } from "../../../debate/tools/testing/tool_bench.ts";
@@ -40,17 +41,16 @@ export function debatePage(): string {
 }
 
 function routeRows(): readonly (readonly string[])[] {
-  return Object.entries(OPERATIONS).map(([route, { summary, json, form, answer }]) => {
-    const fields = form === undefined
-      ? json === undefined || json === RUN_SCHEMA ? [] : keysOf(json)
-      : Object.keys(form);
-    const body = json === RUN_SCHEMA ? "a record" : fields.map((each) => `\`${each}\``).join(", ");
-    return [`\`${route}\``, summary, body, answer];
+  return Object.entries(OPERATIONS).map(([route, { summary, json, form, returns, type = "" }]) => {
+    const given = form === undefined ? json : z.object(form);
+    const body = given === undefined ? "" : listOf(given);
+    return [`\`${route}\``, summary, body, returns === undefined ? `\`${type}\`` : listOf(returns)];
   });
 }
 
-function keysOf(schema: Parameters<typeof shapeOf>[0]): readonly string[] {
-  return Object.keys(shapeOf(schema).properties ?? {});
+function listOf(schema: z.ZodType): string {
+  if (schema === RUN_SCHEMA) return "a record";
+  return Object.keys(shapeOf(schema).properties ?? {}).map((each) => `\`${each}\``).join(", ");
 }
 
 function describeEvent(struct: Struct, _: number, all: readonly Struct[]): readonly string[] {

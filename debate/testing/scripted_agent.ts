@@ -6,7 +6,9 @@ import {
   type ModelReply,
   type ModelRequest,
 } from "../engine/ports.ts";
-import { type Cause, formatClaim, type Incident, type Quote } from "./incidents.ts";
+import type { Cause, Incident } from "../lab/incidents.ts";
+
+export type Quote = Incident["proof"][number];
 
 /**
  * Roles of a scripted agent. `strong` runs the tools and quotes their results. `middling` accepts the first cause
@@ -15,13 +17,7 @@ import { type Cause, formatClaim, type Incident, type Quote } from "./incidents.
  * in words or with made-up evidence.
  */
 export const STRENGTHS = ["strong", "middling", "weak"] as const;
-export const AGENT_KINDS = [...STRENGTHS, "beside", "deny"] as const;
-export type AgentKind = (typeof AGENT_KINDS)[number];
-
-/** The play of a model ID such as `replay/strong`. */
-export function agentKindOf(id: string): AgentKind | undefined {
-  return AGENT_KINDS.find((play) => id === `replay/${play}`);
-}
+export type AgentKind = (typeof STRENGTHS)[number] | "beside" | "deny";
 
 const MAX_QUOTED = 80;
 const EARLY_OUT =
@@ -197,4 +193,9 @@ function isSame(cause: Cause, text: string): boolean {
 function firstWords(text: string): string {
   const [line = ""] = text.trim().split("\n");
   return line.length <= MAX_QUOTED ? line : line.slice(0, line.lastIndexOf(" ", MAX_QUOTED));
+}
+
+export function formatClaim({ component, fault, path }: Cause): string {
+  const steps = path.length === 0 ? "" : `; path: ${path.join(" > ")}`;
+  return `{component: ${component}; fault: ${fault}${steps}}`;
 }
