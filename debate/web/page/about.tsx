@@ -1,27 +1,19 @@
 import type { JSX } from "preact";
 import { Code, VisibleText } from "@gateway/shared/ui";
 import { sendForm } from "./api.ts";
-import { formatDuration, formatTime } from "./format.ts";
+import { formatTime } from "./format.ts";
 import type { FollowedRun } from "./follow.ts";
-import { LANGUAGE, t } from "./language.ts";
+import { t } from "./language.ts";
 import { useAction } from "./notices.tsx";
-import { dollarsOf, modelsOf } from "./summary.ts";
+import type { RunView } from "./views.ts";
 
 /** The facts of a run and its incident as described. */
-export function About({ run: { record } }: { readonly run: FollowedRun }): JSX.Element {
-  const { models, token_totals, cost_estimate, timestamp, duration_seconds: seconds } = record;
-  const usd = cost_estimate?.total_usd;
+export function About({ record }: { readonly record: RunView }): JSX.Element {
+  const { template, language, parent_run_id: parent = "" } = record;
   const facts = [
-    [t("Started"), formatTime(timestamp)],
-    [t("Duration"), typeof seconds === "number" ? formatDuration(seconds) : ""],
-    [t("Models"), modelsOf(models)],
-    [t("Template"), record.template ? `${record.template} (${record.language})` : ""],
-    [
-      t("Origin"),
-      record.imported ? `${t("imported, not checked here")} ${formatTime(record.imported_at)}` : "",
-    ],
-    [t("Tokens"), token_totals?.total?.total_tokens?.toLocaleString(LANGUAGE) ?? ""],
-    [t("Cost"), typeof usd === "number" ? dollarsOf(usd) : ""],
+    [t("Started"), formatTime(record.timestamp)],
+    [t("Imported"), record.imported ? formatTime(record.imported_at) : ""],
+    [t("Template"), template ? `${template} (${language})` : ""],
   ] as const;
   return (
     <details class="more" id="about">
@@ -35,11 +27,13 @@ export function About({ run: { record } }: { readonly run: FollowedRun }): JSX.E
             </dd>
           </div>
         ))}
-        {record.parent_run_id && (
+        {parent && (
           <div>
             <dt>{t("Resumes")}</dt>
             <dd>
-              <ParentLink id={record.parent_run_id} />
+              <a href={`#/runs/${encodeURIComponent(parent)}`}>
+                <VisibleText text={parent.slice(0, 8)} />
+              </a>
             </dd>
           </div>
         )}
@@ -52,16 +46,14 @@ export function About({ run: { record } }: { readonly run: FollowedRun }): JSX.E
   );
 }
 
-function ParentLink({ id }: { readonly id: string }): JSX.Element {
-  return /^[0-9a-f]{32}$/.test(id)
-    ? <a href={`#/runs/${id}`}>{id.slice(0, 8)}</a>
-    : <VisibleText text={id} />;
-}
-
 /** A new run that begins with what this one found. */
 export function Resume({ run: { record, settings } }: { readonly run: FollowedRun }): JSX.Element {
   const [isBusy, attempt] = useAction();
   const isOptional = record.status === "error" || record.status === "interrupted";
+  const submit = async (form: HTMLFormElement) => {
+    const { run_id } = await sendForm<{ run_id: string }>(`/api/runs/${record.run_id}/resume`, form);
+    location.hash = `#/runs/${run_id}`;
+  };
   return (
     <details class="more">
       <summary>{t("Continue with new evidence")}</summary>
@@ -70,10 +62,7 @@ export function Resume({ run: { record, settings } }: { readonly run: FollowedRu
         onSubmit={(event) => {
           event.preventDefault();
           const form = event.currentTarget;
-          attempt(async () => {
-            const { run_id } = await sendForm<{ run_id: string }>(`/api/runs/${record.run_id}/resume`, form);
-            location.hash = `#/runs/${run_id}`;
-          });
+          attempt(() => submit(form));
         }}
       >
         <label>

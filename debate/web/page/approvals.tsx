@@ -6,24 +6,21 @@ import type { ToolArgs } from "../../engine/events.ts";
 import { send } from "./api.ts";
 import { callText } from "./call_text.ts";
 import { CodeBlock } from "./code_block.tsx";
-import { formatClock } from "./format.ts";
 import { t } from "./language.ts";
-import { useNow } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
-import { Part } from "./part.tsx";
-import { type PendingCall, timeLeft } from "./summary.ts";
+import { Part, TimeLeft } from "./part.tsx";
+import type { PendingCall } from "./summary.ts";
 
 /** A click this soon after a request appears or moves was meant for something else. */
 const SETTLED_MS = 500;
 const PROMPT = "$ ";
-const MAX_REASON = 600;
 
 /** The pending requests of a run. */
 export function Approvals({ runId, calls, seconds }: {
   readonly runId: string;
   readonly calls: readonly PendingCall[];
   /** The time limit of the server. */
-  readonly seconds: number | undefined;
+  readonly seconds: number;
 }): JSX.Element {
   const ids = calls.map(({ call_id }) => call_id).join(" ");
   const newest = calls.at(-1);
@@ -52,9 +49,13 @@ export function Approvals({ runId, calls, seconds }: {
         <section id="waiting" class="waiting" aria-labelledby="asked-title" tabIndex={-1}>
           <h2 id="asked-title" class="unseen">{t("Waiting for your approval")}</h2>
           {calls.map((call) => (
-            <Part key={call.call_id}>
-              <Approval runId={runId} call={call} seconds={seconds} isSettled={settled === ids} />
-            </Part>
+            <Part
+              key={call.call_id}
+              of={[call, settled === ids]}
+              show={() => (
+                <Approval runId={runId} call={call} seconds={seconds} isSettled={settled === ids} />
+              )}
+            />
           ))}
         </section>
       )}
@@ -75,14 +76,13 @@ interface Answer {
 function Approval({ runId, call, seconds, isSettled }: {
   readonly runId: string;
   readonly call: PendingCall;
-  readonly seconds: number | undefined;
+  readonly seconds: number;
   readonly isSettled: boolean;
 }): JSX.Element {
   const { call_id, tool_name, agent_role, args, need, reason, timestamp } = call;
   const asked = editable(args);
   const [text, setText] = useState(asked);
   const [isBusy, attempt] = useAction();
-  const left = timeLeft(timestamp, seconds, useNow(1000));
   const isChanged = text !== asked;
   const edited = readArguments(text);
   const { isCommand, text: shown } = callText(tool_name, args);
@@ -119,7 +119,7 @@ function Approval({ runId, call, seconds, isSettled }: {
         <blockquote class="said">
           <p class="note">{t("The agent wrote before this call:")}</p>
           <p>
-            <VisibleText text={reason} limit={MAX_REASON} lines />
+            <VisibleText text={reason} limit={600} lines />
           </p>
         </blockquote>
       )}
@@ -132,9 +132,7 @@ function Approval({ runId, call, seconds, isSettled }: {
         >
           {t("Approve once")}
         </button>
-        {left !== undefined && (
-          <span class="count note" role="timer">{t("{time} left", { time: formatClock(left) })}</span>
-        )}
+        <TimeLeft since={timestamp} seconds={seconds} />
         <button {...button} disabled={isBusy} onClick={answer({ approved: false })}>{t("Reject")}</button>
         <button
           {...button}
@@ -182,14 +180,14 @@ const EVERY_ODD = new RegExp(ODD, "gu");
 
 /** Arguments as JSON, with hidden characters as escapes. */
 function editable(args: ToolArgs): string {
-  return JSON.stringify(args, null, 2).replace(EVERY_ODD, (odd) => odd === "\n" ? odd : escapeOdd(odd));
+  return JSON.stringify(args, null, 2).replace(
+    EVERY_ODD,
+    (odd) => odd === "\n" ? odd : odd.split("").map(escapeUnit).join(""),
+  );
 }
 
-function escapeOdd(odd: string): string {
-  return Array.from(
-    { length: odd.length },
-    (_, at) => `\\u${odd.charCodeAt(at).toString(16).padStart(4, "0")}`,
-  ).join("");
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
 /** The arguments, or `undefined` if the text is not a JSON object. */
@@ -205,37 +203,33 @@ function readArguments(text: string): ToolArgs | undefined {
 /** The calls that are approved for the whole run. */
 export function Allowed({ runId, calls }: {
   readonly runId: string;
-  readonly calls: readonly Pick<PendingCall, "call_id" | "tool_name" | "args">[];
+  readonly calls: readonly PendingCall[];
 }): JSX.Element | null {
+  const [isBusy, attempt] = useAction();
   if (calls.length === 0) return null;
+  const revoke = (call_id: string) =>
+    attempt(() => send(`/api/runs/${runId}/approval`, { call_id, approved: false, for_run: true }));
   return (
     <section id="allowed" aria-labelledby="allowed-title">
       <h3 id="allowed-title">{t("Allowed for this run")}</h3>
-      <ul>{calls.map((call) => <AllowedCall key={call.call_id} runId={runId} call={call} />)}</ul>
+      <ul>
+        {calls.map(({ call_id, tool_name, args }) => (
+          <li key={call_id} class="row">
+            <code>
+              <VisibleText text={callText(tool_name, args).text} />
+            </code>
+            <button
+              type="button"
+              class="quiet"
+              disabled={isBusy}
+              aria-label={t("Revoke: {tool}", { tool: tool_name })}
+              onClick={() => revoke(call_id)}
+            >
+              {t("Revoke")}
+            </button>
+          </li>
+        ))}
+      </ul>
     </section>
-  );
-}
-
-function AllowedCall({ runId, call: { call_id, tool_name, args } }: {
-  readonly runId: string;
-  readonly call: Pick<PendingCall, "call_id" | "tool_name" | "args">;
-}): JSX.Element {
-  const [isBusy, attempt] = useAction();
-  return (
-    <li class="row">
-      <code>
-        <VisibleText text={callText(tool_name, args).text} />
-      </code>
-      <button
-        type="button"
-        class="quiet"
-        disabled={isBusy}
-        aria-label={t("Revoke: {tool}", { tool: tool_name })}
-        onClick={() =>
-          attempt(() => send(`/api/runs/${runId}/approval`, { call_id, approved: false, for_run: true }))}
-      >
-        {t("Revoke")}
-      </button>
-    </li>
   );
 }
