@@ -10,6 +10,8 @@ import { causeOf, dollarsOf, leadOf, type Summary, tokensOf, verdictOf } from ".
 
 const ICONS: Readonly<Partial<Record<Tone, IconName>>> = { good: "check", bad: "alert", warn: "alert" };
 
+const RISKS: Readonly<Record<string, Tone>> = { high: "bad", medium: "warn" };
+
 /** The answer: verdict, cause, confidence and its reason, risk, what to do next, evidence and objections. */
 export function Answer({ run: { summary, record } }: { readonly run: FollowedRun }): JSX.Element {
   const { decision, imported, problem } = summary;
@@ -56,7 +58,10 @@ export function Answer({ run: { summary, record } }: { readonly run: FollowedRun
                 <b class={isSure ? "figure" : "figure guess"}>{percent(decision.confidence)}</b>
                 {t(imported ? " stated elsewhere " : " confidence ")}
               </span>
-              <Risk risk={decision.risk_level} isSure={isSure} />
+              {/* Green would call an unproved step safe. */}
+              <Badge tone={RISKS[decision.risk_level] ?? (isSure ? "good" : "idle")}>
+                {t(isSure ? "{risk} risk" : "{risk} risk, unproved", { risk: t(decision.risk_level) })}
+              </Badge>
             </p>
             <p class="because">
               <VisibleText text={reasonOf(decision)} lines />
@@ -73,17 +78,6 @@ export function Answer({ run: { summary, record } }: { readonly run: FollowedRun
   );
 }
 
-const RISKS: Readonly<Record<string, Tone>> = { high: "bad", medium: "warn" };
-
-function Risk({ risk, isSure }: { readonly risk: string; readonly isSure: boolean }): JSX.Element {
-  // Green would call an unproved step safe.
-  return (
-    <Badge tone={RISKS[risk] ?? (isSure ? "good" : "idle")}>
-      {t(isSure ? "{risk} risk" : "{risk} risk, unproved", { risk: t(risk) })}
-    </Badge>
-  );
-}
-
 function reasonOf({ confidence, grounding }: Decision): string {
   if (grounding === undefined) return t("The run is from before evidence was checked.");
   const { stated_confidence: stated, cap, reason } = grounding;
@@ -92,51 +86,39 @@ function reasonOf({ confidence, grounding }: Decision): string {
   return t("The moderator stated {stated}; limited to {cap} because {reason}.", limits);
 }
 
+/** The engine marks a step that changes production without proof in its text. */
 function Next({ decision, isSure }: {
   readonly decision: Decision;
   readonly isSure: boolean;
 }): JSX.Element | null {
-  const { next_step: step, recommended_fix, status, grounding } = decision;
+  const { next_step, recommended_fix, status, grounding } = decision;
   const isOver = grounding?.outcome !== null || status !== "continue";
-  const fix = isOver ? recommended_fix : undefined;
-  if (!step && !fix) return null;
+  const steps = [
+    { label: t("Next step"), text: next_step },
+    {
+      label: t(isSure ? "Recommended fix" : "Fix, if this is the cause"),
+      text: isOver ? recommended_fix : undefined,
+    },
+  ].flatMap(({ label, text }) => text ? [{ label, text }] : []);
+  if (steps.length === 0) return null;
   return (
     <div class="next">
       <h3>{t("What to do next")}</h3>
       <dl>
-        {step && <Step text={step} label={t("Next step")} hedged={t("Unproved step")} />}
-        {fix && (
-          <Step
-            text={fix}
-            label={t(isSure ? "Recommended fix" : "Fix, if this is the cause")}
-            hedged={t("Unproved fix")}
-          />
-        )}
+        {steps.map(({ label, text }) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>
+              <p class="row">
+                <span>{coded(text)}</span>
+                <CopyButton text={text} />
+              </p>
+              {text.split("`").filter((code, index) => index % 2 === 1 && code.includes(" "))
+                .map((command) => <CodeBlock key={command} text={command} />)}
+            </dd>
+          </div>
+        ))}
       </dl>
-    </div>
-  );
-}
-
-/** The engine marks a step that changes production without proof. */
-function Step({ text, label, hedged }: {
-  readonly text: string;
-  readonly label: string;
-  /** The label of a marked step. */
-  readonly hedged: string;
-}): JSX.Element {
-  const plain = text.replace(/^(?:Unproved|Sin probar): /, "");
-  const isMarked = plain !== text;
-  const commands = plain.split("`").filter((code, index) => index % 2 === 1 && code.includes(" "));
-  return (
-    <div>
-      <dt class={isMarked ? "warn" : ""}>{isMarked ? hedged : label}</dt>
-      <dd>
-        <p class="row">
-          <span>{coded(plain)}</span>
-          <CopyButton text={text} />
-        </p>
-        {commands.map((each) => <CodeBlock key={each} text={each} />)}
-      </dd>
     </div>
   );
 }
@@ -150,31 +132,22 @@ function Proof({ lead, decision, calls, isSure }: {
   const { reviews: all = [], proposer = "diagnostic_agent" } = lead ?? {};
   // Only the last review of each reviewer counts.
   const reviews = [...new Map(all.map((review) => [review.agent, review])).values()];
-  const agreed = reviews.find(({ verdict }) => verdict === "accepted");
+  const said = (isAccepted: boolean) =>
+    reviews.filter(({ verdict }) => (verdict === "accepted") === isAccepted)
+      .flatMap((review) => reviewItems(review, proposer, calls));
   const missing = (decision?.missing_evidence ?? []).map(missingItem);
-  const against = reviews.filter(({ verdict }) => verdict !== "accepted")
-    .flatMap((review) => reviewItems(review, proposer, calls));
   return (
     <div class="proof">
       {/* Without a proved cause, the next question is what would prove one. */}
       {!isSure && <Lines title={t("Missing evidence")} items={first(missing)} />}
       <Lines
         title={t("Evidence for it")}
-        items={first(evidenceItems(lead ?? {}, calls))}
+        items={[...first(evidenceItems(lead ?? {}, calls)), ...said(true)]}
         none={t("No evidence.")}
       />
-      {agreed !== undefined && (
-        <p class="note">
-          {t(
-            agreed.new_evidence
-              ? "The skeptic agrees and cites further evidence."
-              : "The skeptic agrees, without new evidence.",
-          )}
-        </p>
-      )}
       <Lines
         title={t(isSure ? "Against it, or missing" : "Against it")}
-        items={first(isSure ? [...against, ...missing] : against)}
+        items={first([...said(false), ...(isSure ? missing : [])])}
         none={reviews.length === 0 ? t("Not reviewed yet.") : t("No objections.")}
       />
     </div>

@@ -6,6 +6,7 @@ import type { ToolArgs } from "../../engine/events.ts";
 import { send } from "./api.ts";
 import { callText } from "./call_text.ts";
 import { CodeBlock } from "./code_block.tsx";
+import type { FollowedRun } from "./follow.ts";
 import { t } from "./language.ts";
 import { useAction } from "./notices.tsx";
 import { Part, TimeLeft } from "./part.tsx";
@@ -16,12 +17,10 @@ const SETTLED_MS = 500;
 const PROMPT = "$ ";
 
 /** The pending requests of a run. */
-export function Approvals({ runId, calls, seconds }: {
-  readonly runId: string;
-  readonly calls: readonly PendingCall[];
-  /** The time limit of the server. */
-  readonly seconds: number;
-}): JSX.Element {
+export function Approvals(
+  { run: { record, settings, summary } }: { readonly run: FollowedRun },
+): JSX.Element {
+  const calls = [...summary.approvals.values()];
   const ids = calls.map(({ call_id }) => call_id).join(" ");
   const newest = calls.at(-1);
   const [settled, setSettled] = useState("");
@@ -53,7 +52,12 @@ export function Approvals({ runId, calls, seconds }: {
               key={call.call_id}
               of={[call, settled === ids]}
               show={() => (
-                <Approval runId={runId} call={call} seconds={seconds} isSettled={settled === ids} />
+                <Approval
+                  runId={record.run_id}
+                  call={call}
+                  seconds={settings.approval_timeout_seconds}
+                  isSettled={settled === ids}
+                />
               )}
             />
           ))}
@@ -232,4 +236,81 @@ export function Allowed({ runId, calls }: {
       </ul>
     </section>
   );
+}
+
+/** The pause between rounds: a comment, and decisions on hypotheses. */
+export function CommentForm(
+  { run: { record, settings, summary } }: { readonly run: FollowedRun },
+): JSX.Element {
+  const [isBusy, attempt] = useAction();
+  const answer = (body: object) => attempt(() => send(`/api/runs/${record.run_id}/comment`, body));
+  return (
+    <Card
+      id="waiting"
+      tone="warn"
+      title={t("The debate waits for you")}
+      actions={<TimeLeft since={summary.pausedAt} seconds={settings.comment_timeout_seconds} />}
+    >
+      <form
+        id="comment-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          answer(chosenIn(event.currentTarget));
+        }}
+      >
+        <label>
+          {t("Comment")}
+          <textarea name="comment" rows={3} maxLength={20_000} />
+        </label>
+        <details id="steer" class="more">
+          <summary>{t("Pin, drop or add hypotheses")}</summary>
+          <ul>
+            {summary.hypotheses.map(({ id, text, state }) => (
+              <li key={id} class="row">
+                <span>
+                  <b>
+                    <VisibleText text={id} />
+                  </b>
+                  {` (${t(state)}) `}
+                  <VisibleText text={text} limit={160} lines />
+                </span>
+                <select data-id={id} aria-label={t("Decision on {id}", { id })}>
+                  <option value="">{t("Leave it to the agents")}</option>
+                  <option value="pin">{t("Pin: examine it further")}</option>
+                  <option value="drop">{t("Drop: do not return to it")}</option>
+                </select>
+              </li>
+            ))}
+          </ul>
+          <label>
+            {t("Hypotheses to add")}
+            <span class="note">{t("One per line. They need evidence like any other.")}</span>
+            <textarea name="added" rows={2} />
+          </label>
+        </details>
+        <div class="actions">
+          <button type="submit" class="primary" disabled={isBusy}>{t("Send and continue")}</button>
+          <button
+            type="button"
+            class="quiet"
+            disabled={isBusy}
+            onClick={() => answer({ comment: "", changes: [] })}
+          >
+            {t("Continue without a comment")}
+          </button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+/** The content of the form as a request body. */
+function chosenIn(form: HTMLFormElement): object {
+  const fields = new FormData(form);
+  const added = String(fields.get("added")).split("\n").map((line) => line.trim());
+  const changes = [
+    ...[...form.querySelectorAll("select")].map(({ value, dataset }) => ({ kind: value, id: dataset["id"] })),
+    ...added.map((text) => ({ kind: text && "add", text })),
+  ];
+  return { comment: String(fields.get("comment")), changes: changes.filter(({ kind }) => kind !== "") };
 }

@@ -40,11 +40,7 @@ function HypothesisRow({ hypothesis, calls, leads }: {
         <Badge tone={TONES[state] ?? "idle"}>
           {leads ? t("{state}, leads", { state: t(state) }) : t(state)}
         </Badge>
-        {typeof probability === "number" && (
-          <span class="odds">
-            <span class="count">{percent(probability)}</span>
-          </span>
-        )}
+        {typeof probability === "number" && <span class="odds">{percent(probability)}</span>}
       </div>
       <p>
         <VisibleText text={text} lines />
@@ -62,18 +58,16 @@ function HypothesisRow({ hypothesis, calls, leads }: {
           title={t("Reviews")}
           items={reviews.flatMap((review) => reviewItems(review, proposer, calls))}
         />
-        <div class="history">
-          <h3>{t("Proposed by {agent} in {since}", { agent: agentName(proposer), since })}</h3>
-          <ul>
-            {transitions.map(({ round, from, to, agent, note }, index) => (
-              <li key={index}>
-                {t("Round {round}, {agent}: ", { round, agent: agentName(agent) })}
-                {`${from === null ? "" : `${t(from)} → `}${t(to)}. `}
-                <VisibleText text={note} lines />
-              </li>
-            ))}
-          </ul>
-        </div>
+        <Lines
+          title={t("Proposed by {agent} in {since}", { agent: agentName(proposer), since })}
+          items={transitions.map(({ round, from, to, agent, note }, index) => (
+            <li key={index}>
+              {t("Round {round}, {agent}: ", { round, agent: agentName(agent) })}
+              {`${from === null ? "" : `${t(from)} → `}${t(to)}. `}
+              <VisibleText text={note} lines />
+            </li>
+          ))}
+        />
       </details>
     </li>
   );

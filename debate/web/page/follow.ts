@@ -22,14 +22,15 @@ export interface FollowedRun {
 /** Milliseconds between two drawings of a run in progress. */
 const DRAW_MS = 50;
 
-/** Loads a run and follows it until it ends. A stored run is shown answer first, then with its conversation. */
+/** Loads a run, and follows a run in progress until it ends. */
 export function useRun(
   runId: string,
 ): readonly [run: FollowedRun | undefined, reload: () => Promise<RunView>] {
   const { complain, announce } = useNotices();
   const [run, setRun] = useState<FollowedRun>();
+  const load = () => ask<RunView>(`/api/runs/${runId}`);
   const reload = async () => {
-    const record = await ask<RunView>(`/api/runs/${runId}`);
+    const record = await load();
     setRun((shown) => shown && { ...shown, record });
     return record;
   };
@@ -43,88 +44,58 @@ export function useRun(
       announce(text);
       notify(record, "end", text);
     };
-    const show = async () => {
-      const [record, settings] = await Promise.all([
-        ask<RunView>(`/api/runs/${runId}`),
-        ask<SettingsView>("/api/settings"),
-      ]);
-      if (!isShown) return;
-      const summary = beginSummary(record.imported === true);
-      const isOver = record.status !== "running";
-      const begun = { record, settings, summary, events: [], live: undefined };
-      const first = { ...begun, isOver, isBehind: !isOver, isConnected: true };
-      leave = isOver ? showStored(first, setRun) : follow(first, setRun, () => onEnd().catch(fail));
-    };
-    show().catch(fail);
+    Promise.all([load(), ask<SettingsView>("/api/settings")]).then(([record, settings]) => {
+      if (isShown) leave = follow({ record, settings }, setRun, () => onEnd().catch(fail));
+    }).catch(fail);
     return () => {
       isShown = false;
       leave();
     };
-  }, [runId]);
+  }, []);
   return [run, reload];
 }
 
-type SetRun = (change: FollowedRun | ((shown: FollowedRun | undefined) => FollowedRun | undefined)) => void;
-
-/** Records can be edited or imported, and a server can be newer than the page: a broken event hides no other one. */
-function tellSafely(summary: Summary, event: TimedEvent): void {
-  try {
-    tell(summary, event);
-  } catch {
-    // The conversation counts the events that cannot be shown.
-  }
-}
-
-function showStored(first: FollowedRun, setRun: SetRun): () => void {
-  const { summary, record: { events = [] } } = first;
-  for (const event of events) tellSafely(summary, event);
-  endSummary(summary);
-  setRun(first);
-  const timer = setTimeout(() => setRun((run) => run && { ...run, events }));
-  return () => clearTimeout(timer);
-}
-
-function follow(first: FollowedRun, setRun: SetRun, onEnd: () => void): () => void {
-  const { summary, record: { run_id: runId, events: stored = [] } } = first;
-  const source = new EventSource(`/api/runs/${runId}/events`);
+function follow(
+  { record, settings }: Pick<FollowedRun, "record" | "settings">,
+  setRun: (change: (shown: FollowedRun | undefined) => FollowedRun) => void,
+  onEnd: () => void,
+): () => void {
+  const { run_id: runId, events: stored = [] } = record;
+  const summary = beginSummary(record.imported);
+  let isOver = record.status !== "running";
+  let queue: TimedEvent[] = isOver ? [...stored] : [];
   let events: readonly TimedEvent[] = [];
-  let queue: TimedEvent[] = [];
   let lastId = "0";
-  let isOver = false;
   /** The copy of the summary that the page shows. Pieces of text do not change it. */
   let drawn = summary;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const draw = () => {
+  const draw = (isConnected = true) => {
     clearTimeout(timer);
     timer = undefined;
     for (const event of queue) tellSafely(summary, event);
     if (isOver) endSummary(summary);
-    const isTold = queue.some(({ type }) => type !== "agent_delta") || summary.doing !== drawn.doing ||
+    const isTold = queue.some((event) => event?.type !== "agent_delta") || summary.doing !== drawn.doing ||
       summary.limited !== drawn.limited;
     if (isTold || isOver) drawn = { ...summary };
-    // The conversation shows the others as the text of the current turn.
-    const whole = queue.filter(({ type }) => type !== "agent_turn_started" && type !== "agent_delta");
+    // The conversation shows the others as the text of the current turn. An event of an edited record can be null.
+    const whole = queue.filter((event) => !["agent_turn_started", "agent_delta"].includes(event?.type));
     if (whole.length > 0) events = [...events, ...whole];
     queue = [];
-    const changed = {
-      summary: drawn,
-      events,
-      live: summary.live,
-      isOver,
-      isBehind: isLater(String(stored.length), lastId),
-      isConnected: source.readyState !== EventSource.CONNECTING,
-    };
-    setRun((shown) => ({ ...(shown ?? first), ...changed }));
+    const isBehind = isLater(String(stored.length), lastId);
+    const changed = { summary: drawn, events, live: summary.live, isOver, isBehind, isConnected };
+    setRun((shown) => ({ record, settings, ...shown, ...changed }));
   };
+  draw();
+  if (isOver) return () => {};
+  const source = new EventSource(`/api/runs/${runId}/events`);
   const finish = () => {
-    if (isOver) return;
-    isOver = true;
     source.close();
+    isOver = true;
     draw();
     onEnd();
   };
-  source.onopen = draw;
+  source.onopen = () => draw();
   source.onmessage = ({ data, lastEventId }) => {
     if (isOver || !isLater(lastEventId, lastId)) return;
     lastId = lastEventId;
@@ -135,10 +106,18 @@ function follow(first: FollowedRun, setRun: SetRun, onEnd: () => void): () => vo
     // An invisible page has no animation frames, so this is a timer.
     else timer ??= setTimeout(draw, DRAW_MS);
   };
-  source.onerror = () => source.readyState === EventSource.CLOSED ? finish() : draw();
-  setRun(first);
+  source.onerror = () => source.readyState === EventSource.CLOSED ? finish() : draw(false);
   return () => {
     clearTimeout(timer);
     source.close();
   };
+}
+
+/** Records can be edited or imported, and a server can be newer than the page: a broken event hides no other one. */
+function tellSafely(summary: Summary, event: TimedEvent): void {
+  try {
+    tell(summary, event);
+  } catch {
+    // The conversation counts the events that cannot be shown.
+  }
 }

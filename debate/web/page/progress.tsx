@@ -8,37 +8,17 @@ import { t } from "./language.ts";
 import { useAction } from "./notices.tsx";
 import { CAN_NOTIFY, chooseNotice, wantsNotice } from "./notify.ts";
 
-const STEPS = [
-  ["diagnostic_agent", "Diagnosis"],
-  ["skeptic_agent", "Review"],
-  ["diagnostic_rebuttal_agent", "Rebuttal"],
-  ["moderator_agent", "Decision"],
-] as const;
-
 /** More text is out of the box. */
 const MAX_LIVE = 800;
 
-/** The step of the round and the end of the text that arrives, with the options of a run in progress. */
+/** The end of the text that arrives, with the options of a run in progress. */
 export function Progress({ run: { record, summary, live } }: { readonly run: FollowedRun }): JSX.Element {
   const { doing, allowed, approvals, pausedAt } = summary;
-  const [asked] = approvals.values();
-  const at = STEPS.findIndex(([node]) => node === (asked?.agent_node ?? doing?.node));
   const text = live?.text.slice(-MAX_LIVE) ?? "";
   return (
     <section class="card live" aria-labelledby="live-title">
       <h2 id="live-title" class="unseen">{t("Progress")}</h2>
-      <ol class="steps">
-        {STEPS.map(([node, name], index) => (
-          <li
-            key={node}
-            class={index < at ? "done" : ""}
-            aria-current={index === at ? "step" : undefined}
-          >
-            {t(name)}
-          </li>
-        ))}
-      </ol>
-      {asked === undefined && pausedAt === undefined && (
+      {approvals.size === 0 && pausedAt === undefined && (
         <div class="tail">
           <p>
             {text === ""

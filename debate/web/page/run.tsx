@@ -1,17 +1,17 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { VisibleText } from "@gateway/shared/ui";
-import { About, Resume } from "./about.tsx";
+import { Code, VisibleText } from "@gateway/shared/ui";
 import { Answer } from "./answer.tsx";
-import { Approvals } from "./approvals.tsx";
+import { sendForm } from "./api.ts";
+import { Approvals, CommentForm } from "./approvals.tsx";
 import { Board } from "./board.tsx";
-import { CommentForm } from "./comment.tsx";
 import { Conversation } from "./conversation.tsx";
 import { type FollowedRun, useRun } from "./follow.ts";
-import { formatAge } from "./format.ts";
+import { formatAge, formatTime } from "./format.ts";
 import { t } from "./language.ts";
 import { useNow } from "./loaded.ts";
 import { RunMap } from "./map.tsx";
+import { useAction } from "./notices.tsx";
 import { Part } from "./part.tsx";
 import { Progress } from "./progress.tsx";
 import { RunBar } from "./run_bar.tsx";
@@ -25,7 +25,14 @@ export function RunPage({ runId }: { readonly runId: string }): JSX.Element {
   const now = useNow(30_000);
   if (run === undefined) return <h1 tabIndex={-1}>{t("Run")}</h1>;
   const { record } = run;
-  const origin = [t("Started {age}", { age: formatAge(record.timestamp, now) }), modelsOf(record.models)];
+  const { timestamp, models, template, language, imported, imported_at, parent_run_id: parent } = record;
+  const origin = [
+    t("Started {age}", { age: formatAge(timestamp, now) }),
+    formatTime(timestamp),
+    modelsOf(models),
+    template ? t("template {name}", { name: `${template} (${language})` }) : "",
+    imported ? t("imported {time}, not checked here", { time: formatTime(imported_at) }) : "",
+  ];
   return (
     <>
       <div class="run-head">
@@ -34,6 +41,14 @@ export function RunPage({ runId }: { readonly runId: string }): JSX.Element {
         </h1>
         <p class="note">
           <VisibleText text={origin.filter((each) => each !== "").join(" · ")} lines />
+          {parent && (
+            <>
+              {" · "}
+              <a href={`#/runs/${encodeURIComponent(parent)}`}>
+                {t("Resumes {run}", { run: parent.slice(0, 8) })}
+              </a>
+            </>
+          )}
         </p>
       </div>
       <Parts run={run} reload={reload} />
@@ -46,8 +61,8 @@ function Parts({ run, reload }: {
   readonly run: FollowedRun;
   readonly reload: () => Promise<unknown>;
 }): JSX.Element {
-  const { record, settings, summary, events, live, isOver } = run;
-  const { approvals, pausedAt, hypotheses } = summary;
+  const { record, summary, events, live, isOver } = run;
+  const { approvals, pausedAt } = summary;
   const [target, show] = useState<Target>();
   const shown = useMemo(() => ({ target, show }), [target]);
   const isWaiting = approvals.size > 0 || pausedAt !== undefined;
@@ -58,28 +73,12 @@ function Parts({ run, reload }: {
   return (
     <Shown.Provider value={shown}>
       <Part of={[run]} show={() => <RunBar run={run} reload={reload} />} />
-      <Part
-        of={[summary]}
-        show={() => (
-          <Approvals
-            runId={record.run_id}
-            calls={[...approvals.values()]}
-            seconds={settings.approval_timeout_seconds}
-          />
-        )}
-      />
+      <Part of={[summary]} show={() => <Approvals run={run} />} />
       {pausedAt !== undefined && (
         <Part
           key={pausedAt}
           of={[summary]}
-          show={() => (
-            <CommentForm
-              runId={record.run_id}
-              since={pausedAt}
-              seconds={settings.comment_timeout_seconds}
-              hypotheses={hypotheses}
-            />
-          )}
+          show={() => <CommentForm run={run} />}
         />
       )}
       {!isOver && <Part of={[summary, live]} show={() => <Progress run={run} />} />}
@@ -87,7 +86,12 @@ function Parts({ run, reload }: {
       {isOver && <Part of={[record]} show={() => <Resume run={run} />} />}
       <Part of={[summary]} show={() => <Board summary={summary} />} />
       <Part of={[summary]} show={() => <RunMap summary={summary} />} />
-      <Part of={[record]} show={() => <About record={record} />} />
+      <details class="more">
+        <summary>{t("The incident as described")}</summary>
+        <Code>
+          <VisibleText text={record.topic ?? ""} lines />
+        </Code>
+      </details>
       <Part
         of={[events, live, isOver, record]}
         show={() => (
@@ -95,5 +99,49 @@ function Parts({ run, reload }: {
         )}
       />
     </Shown.Provider>
+  );
+}
+
+/** A new run that begins with what this one found. */
+function Resume({ run: { record, settings } }: { readonly run: FollowedRun }): JSX.Element {
+  const [isBusy, attempt] = useAction();
+  const isOptional = record.status === "error" || record.status === "interrupted";
+  const submit = async (form: HTMLFormElement) => {
+    const { run_id } = await sendForm<{ run_id: string }>(`/api/runs/${record.run_id}/resume`, form);
+    location.hash = `#/runs/${run_id}`;
+  };
+  return (
+    <details class="more">
+      <summary>{t("Continue with new evidence")}</summary>
+      <form
+        id="resume-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const form = event.currentTarget;
+          attempt(() => submit(form));
+        }}
+      >
+        <label>
+          {t("New evidence")}
+          {isOptional && <span class="note">{t("optional after a failed run")}</span>}
+          <textarea name="new_evidence" rows={4} />
+        </label>
+        <label>
+          {t("Files")}
+          <input type="file" name="evidence_file" multiple />
+        </label>
+        <label class="check">
+          <input type="checkbox" name="require_approval" defaultChecked={settings.tool_approval_required} />
+          {t("Ask me before sensitive tools run")}
+        </label>
+        <label class="check">
+          <input type="checkbox" name="pause_between_rounds" />
+          {t("Pause between rounds for my comments")}
+        </label>
+        <p class="actions">
+          <button type="submit" class="primary" disabled={isBusy}>{t("Start a new run from here")}</button>
+        </p>
+      </form>
+    </details>
   );
 }

@@ -85,15 +85,10 @@ interface Wait {
 
 /** The pending request of a run. */
 function waitOf({ summary: { approvals, pausedAt }, settings }: FollowedRun): Wait | undefined {
-  const [first] = approvals.values();
-  if (first !== undefined) {
-    const others = approvals.size > 1 ? t(" and {count} more", { count: approvals.size - 1 }) : "";
-    return {
-      key: first.call_id,
-      text: t("Decide on {tool}", { tool: first.tool_name }) + others,
-      since: first.timestamp,
-      seconds: settings.approval_timeout_seconds,
-    };
+  const [asked] = approvals.values();
+  if (asked !== undefined) {
+    const { call_id: key, tool_name: tool, timestamp: since } = asked;
+    return { key, text: t("Decide on {tool}", { tool }), since, seconds: settings.approval_timeout_seconds };
   }
   if (pausedAt === undefined) return undefined;
   const text = t("Comment, or continue");
