@@ -238,12 +238,11 @@ export function Allowed({ runId, calls }: {
   );
 }
 
-/** The pause between rounds: a comment, and decisions on hypotheses. */
+/** The pause between rounds: a comment, which can be empty, and decisions on hypotheses. */
 export function CommentForm(
   { run: { record, settings, summary } }: { readonly run: FollowedRun },
 ): JSX.Element {
   const [isBusy, attempt] = useAction();
-  const answer = (body: object) => attempt(() => send(`/api/runs/${record.run_id}/comment`, body));
   return (
     <Card
       id="waiting"
@@ -255,7 +254,8 @@ export function CommentForm(
         id="comment-form"
         onSubmit={(event) => {
           event.preventDefault();
-          answer(chosenIn(event.currentTarget));
+          const body = chosenIn(event.currentTarget);
+          attempt(() => send(`/api/runs/${record.run_id}/comment`, body));
         }}
       >
         <label>
@@ -290,14 +290,6 @@ export function CommentForm(
         </details>
         <div class="actions">
           <button type="submit" class="primary" disabled={isBusy}>{t("Send and continue")}</button>
-          <button
-            type="button"
-            class="quiet"
-            disabled={isBusy}
-            onClick={() => answer({ comment: "", changes: [] })}
-          >
-            {t("Continue without a comment")}
-          </button>
         </div>
       </form>
     </Card>

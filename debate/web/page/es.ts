@@ -228,7 +228,6 @@ export const SPANISH = {
   "Pin, drop or add hypotheses": "Fijar, descartar o añadir hipótesis",
   "Hypotheses to add": "Hipótesis que añadir",
   "Send and continue": "Enviar y continuar",
-  "Continue without a comment": "Continuar sin comentario",
   "While it runs": "Durante la ejecución",
   "Notify me when it waits or ends": "Avisarme cuando espere o termine",
   "The browser does not allow it.": "El navegador no lo permite.",

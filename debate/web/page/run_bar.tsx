@@ -1,17 +1,20 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { Badge, Icon, type Tone } from "@gateway/shared/ui";
 import { ask, send } from "./api.ts";
 import { agentName } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
 import { formatClock, formatDuration } from "./format.ts";
 import { t } from "./language.ts";
-import { useNow } from "./loaded.ts";
+import { useLoaded, useNow } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
 import { notify } from "./notify.ts";
 import { TimeLeft } from "./part.tsx";
 import { type Summary, timeLeft } from "./summary.ts";
-import type { AccessView, RunView } from "./views.ts";
+import type { AccessView } from "./views.ts";
+
+/** The provider with a login. */
+const ASSIST = "assist";
 
 const TONES: Readonly<Record<string, Tone>> = { running: "accent", error: "bad", interrupted: "warn" };
 
@@ -20,10 +23,13 @@ export function RunBar({ run, reload }: {
   readonly run: FollowedRun;
   readonly reload: () => Promise<unknown>;
 }): JSX.Element {
-  const { record, summary, isOver, isConnected } = run;
+  const { record, summary, isOver, isBehind, isConnected } = run;
   const status = record.status ?? "unknown";
   const wait = waitOf(run);
-  const needsLogin = useLogin(record);
+  const [access] = useLoaded<AccessView>("/api/auth/status");
+  const isLoggedIn = access === undefined || (access.copilot_configured && access.copilot_session_valid);
+  const needsLogin = !isLoggedIn && (status === "running" || status === "error") &&
+    Object.values(record.models ?? {}).some((id) => id.startsWith(`${ASSIST}/`));
   const asks = wait !== undefined || needsLogin;
   const [isBusy, attempt] = useAction();
   const path = `/api/runs/${record.run_id}`;
@@ -39,13 +45,26 @@ export function RunBar({ run, reload }: {
     await end();
     location.hash = "#/runs";
   };
+  useEffect(() => {
+    if (wait !== undefined && !isBehind) notify(record, wait.key, wait.text);
+  }, [wait?.key, isBehind]);
+  const goToRequest = () => {
+    const place = document.getElementById("waiting");
+    place?.scrollIntoView();
+    place?.focus({ preventScroll: true });
+  };
   return (
     <div id="run-bar">
       <Badge tone={asks ? "warn" : TONES[status] ?? "idle"}>
         <span id="run-status">{t(asks && !isOver ? "waits for you" : status)}</span>
       </Badge>
       {wait !== undefined
-        ? <Waiting key={wait.key} run={run} wait={wait} />
+        ? (
+          <button type="button" id="run-asked" class="quiet" onClick={goToRequest}>
+            {`${wait.text} `}
+            <TimeLeft since={wait.since} seconds={wait.seconds} />
+          </button>
+        )
         : needsLogin
         ? <a id="run-asked" href="#/login">{t("Log in to {provider}", { provider: ASSIST })}</a>
         : !isOver && <LiveLine summary={summary} />}
@@ -93,44 +112,6 @@ function waitOf({ summary: { approvals, pausedAt }, settings }: FollowedRun): Wa
   if (pausedAt === undefined) return undefined;
   const text = t("Comment, or continue");
   return { key: pausedAt, text, since: pausedAt, seconds: settings.comment_timeout_seconds };
-}
-
-function Waiting({ run: { record, isBehind }, wait: { key, text, since, seconds } }: {
-  readonly run: FollowedRun;
-  readonly wait: Wait;
-}): JSX.Element {
-  useEffect(() => {
-    if (!isBehind) notify(record, key, text);
-  }, [isBehind]);
-  const go = () => {
-    const place = document.getElementById("waiting");
-    place?.scrollIntoView();
-    place?.focus({ preventScroll: true });
-  };
-  return (
-    <button type="button" id="run-asked" class="quiet" onClick={go}>
-      {`${text} `}
-      <TimeLeft since={since} seconds={seconds} />
-    </button>
-  );
-}
-
-/** The provider with a login. */
-const ASSIST = "assist";
-
-/** A model of the run needs a missing login. */
-function useLogin({ status, models }: RunView): boolean {
-  const [isMissing, setMissing] = useState(false);
-  const isAsked = (status === "running" || status === "error") &&
-    Object.values(models ?? {}).some((id) => id.startsWith(`${ASSIST}/`));
-  useEffect(() => {
-    if (!isAsked) return setMissing(false);
-    ask<AccessView>("/api/auth/status").then(
-      (access) => setMissing(!access.copilot_configured || !access.copilot_session_valid),
-      () => {},
-    );
-  }, [isAsked]);
-  return isMissing;
 }
 
 const DOING: Readonly<Record<string, string>> = {
