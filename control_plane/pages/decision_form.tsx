@@ -54,8 +54,8 @@ export function DecisionForm(
     >
       <button type="submit" disabled hidden />
       {shownIds(approval).map((each) => <input key={each} type="hidden" name="shown" value={each} />)}
-      <div class="choices">
-        <div>
+      <div class="choices row">
+        <div class="stack tight">
           <button
             type="submit"
             id="approve"
@@ -76,7 +76,7 @@ export function DecisionForm(
             )}
           </p>
         </div>
-        <div>
+        <div class="stack tight">
           <button
             type="submit"
             id="deny"
@@ -104,7 +104,7 @@ export function DecisionForm(
           The decision is therefore sent without the script, and the page reloads.
         </p>
       )}
-      <label class="comment">
+      <label class="comment inline note">
         Comment
         <input
           type="text"
@@ -175,7 +175,7 @@ function Learning(
 ): JSX.Element {
   const { caller, end_user, host, content_sha256 } = approval;
   return (
-    <fieldset aria-describedby="learn-help">
+    <fieldset class="stack" aria-describedby="learn-help">
       <legend>Approval for a time</legend>
       <p class="note" id="learn-help">
         {`During this time, identical requests are approved automatically: exactly this command${
@@ -192,7 +192,7 @@ function Learning(
         <VisibleText text={host} />
         {" as the same user."}
       </p>
-      <div class="times">
+      <div class="times row">
         <label>
           For
           <select name="ttl" id="ttl">

@@ -69,7 +69,7 @@ export function renderPage({ title, approver, hasSessions, next, now, main, live
             <a href={LIST_PATH}>Approvals</a>
           </nav>
           {approver !== undefined && (
-            <div class="who">
+            <div class="who row">
               <p>
                 Signed in as{" "}
                 <b>
@@ -78,7 +78,7 @@ export function renderPage({ title, approver, hasSessions, next, now, main, live
               </p>
               {hasSessions === true && (
                 <form method="post" action={SIGN_OUT_PATH}>
-                  <button type="submit">Sign out</button>
+                  <button type="submit" class="small">Sign out</button>
                 </form>
               )}
             </div>

@@ -37,7 +37,7 @@ export function Chart(
   const show = (value: number) => `${formatValue(value)}${unit === "" ? "" : ` ${unit}`}`;
   const middle = from / 2 + to / 2;
   return (
-    <figure class="chart">
+    <figure class="chart stack tight">
       <div class="plot">
         <svg class="ticks" height={HEIGHT} aria-hidden="true">
           {ticks.map((tick) => (
@@ -63,7 +63,8 @@ export function Chart(
           {series.map((each, index) => (
             <path
               key={index}
-              class={`line line-${index + 1}${each.points.length === 1 ? " dot" : ""}`}
+              class={each.points.length === 1 ? "line dot" : "line"}
+              stroke={colorOf(index)}
               d={each.points.map(([ms, value], at) =>
                 `${at === 0 ? "M" : "L"}${x(ms).toFixed(1)} ${y(value).toFixed(1)}`
               ).join("") + (each.points.length === 1 ? "h.1" : "")}
@@ -83,7 +84,9 @@ export function Chart(
             const last = each.points.at(-1)?.[1] ?? max;
             return (
               <li key={index}>
-                <i class={`key line-${index + 1}`} />
+                <svg viewBox="0 0 12 20" aria-hidden="true">
+                  <rect y="8" width="12" height="4" rx="2" fill={colorOf(index)} />
+                </svg>
                 <VisibleText text={each.label} limit={MAX_LABEL} lines />
                 <b class="count">{show(last)}</b>
                 {min !== max && (
@@ -96,6 +99,10 @@ export function Chart(
       </figcaption>
     </figure>
   );
+}
+
+function colorOf(index: number): string {
+  return index === 0 ? "var(--accent)" : `var(--chart-${index + 1})`;
 }
 
 function rangeOf(values: readonly number[]): readonly [min: number, max: number] {

@@ -48,7 +48,7 @@ export function Empty(
   },
 ): JSX.Element {
   return (
-    <div class="empty">
+    <div class="empty stack tight">
       <Icon name={icon} />
       <p>{title}</p>
       {children}
@@ -87,7 +87,7 @@ export function Table<Row>({ id, caption, columns, rows, keyOf }: {
   readonly keyOf: (row: Row) => string;
 }): JSX.Element {
   return (
-    <div class="table">
+    <div class="table stack tight">
       <h2 id={id}>{caption}</h2>
       <table role="table" aria-labelledby={id}>
         <thead role="rowgroup">

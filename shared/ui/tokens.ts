@@ -36,7 +36,7 @@ const SIZES = {
   small: ".8125rem",
   body: ".9375rem",
   large: "1.125rem",
-  title: "1.5rem",
+  title: "clamp(1.25rem, .95rem + 1vw, 1.5rem)",
   gap1: ".25rem",
   gap2: ".5rem",
   gap3: ".75rem",
@@ -44,6 +44,12 @@ const SIZES = {
   gap6: "1.5rem",
   radius: "8px",
   radiusSmall: "6px",
+  /** The least heights of controls. A finger needs more, see the style sheet. */
+  control: "2.25rem",
+  compact: "1.75rem",
+  /** The colors of a state. A class such as `good` sets others. */
+  tone: "var(--accent)",
+  toneWell: "var(--accent-well)",
   quick: "120ms",
   shadow: "0 12px 32px rgb(0 0 0 / .22)",
   veil: "rgb(0 0 0 / .45)",

@@ -287,6 +287,8 @@ browserTest(
       await page.getByRole("button", { name: "Shortcuts" }).click();
       await help.getByRole("checkbox").check();
       await page.keyboard.press("Escape");
+      // The agent asks for its next call.
+      await page.locator("#waiting").waitFor();
       const places = [["w", "waiting"], ["a", "answer"], ["h", "hypotheses"], ["c", "conversation"]] as const;
       for (const [key, id] of places) {
         await page.keyboard.press(key);

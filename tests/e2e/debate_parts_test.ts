@@ -121,7 +121,7 @@ browserTest(
       for (const each of late) await (await each).finished();
       await page.evaluate("new Promise((done) => setTimeout(done))");
       assert.equal(await text.inputValue(), "mine");
-    assert.equal(await page.getByLabel("File name").inputValue(), "data.en.yaml");
+      assert.equal(await page.getByLabel("File name").inputValue(), "data.en.yaml");
     }),
 );
 

@@ -102,7 +102,7 @@ browserTest(
         text,
         /^No confident cause Best candidate The cause H-1 60% confidence high risk, unproved/,
       );
-      assert.match(text, /Unproved step Run kubectl rollout restart deploy\/shop in prod/);
+      assert.match(text, /Next step Unproved: Run kubectl rollout restart deploy\/shop in prod/);
       assert.match(text, /Missing evidence .* the connections before noon Evidence for it No evidence/);
       // The skeptic needs a quote to reject. A proposer withdraws without one.
       assert.match(text, /Skeptic, round 1, rejected, an opinion without a quoted result: no/);

@@ -32,13 +32,6 @@ browserTest("the page of a run shows the answer first, in every state, width and
       }
       assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
       if (name === "found" || name === "unsure") {
-        const colorOf = (selector: string) =>
-          page.evaluate<string>(`getComputedStyle(document.querySelector("${selector}")).color`);
-        await poll(async () => await page.locator("#run-sure").innerText() !== "", {
-          what: "the bar's verdict",
-        });
-        const [sure, plain] = await Promise.all(["#run-sure", "body"].map(colorOf));
-        assert.equal(sure === plain, name === "unsure", `${what}: ${sure}`);
         const sizeOf = (selector: string) =>
           page.evaluate<number>(
             `parseFloat(getComputedStyle(document.querySelector("${selector}")).fontSize)`,
@@ -49,7 +42,7 @@ browserTest("the page of a run shows the answer first, in every state, width and
       if (name === "waiting") {
         assert.match(
           await page.locator("#run-asked").innerText(),
-          /^Decide on run_local_command: [1-5]:\d\d left$/,
+          /^Decide on run_local_command\s[1-5]:\d\d left$/,
         );
         assert.match(await page.title(), /^Waiting for you: /);
         assert.ok(await page.getByRole("button", { name: "Approve once" }).isVisible());

@@ -46,7 +46,7 @@ export function Providers({ providers, isLogin = false, onLogin }: {
   readonly onLogin: () => void;
 }): JSX.Element {
   return (
-    <ul class="plain">
+    <ul class="stack tight">
       {providers.map(({ name, protocol, configured, missing, login }) => (
         <li key={name} class="row">
           <Badge tone={configured ? "good" : "idle"}>{configured ? t("Ready") : t("Not set up")}</Badge>
@@ -128,7 +128,7 @@ export function Tools({ settings }: { readonly settings: SettingsView }): JSX.El
   const { tools, sandbox_problem: problem } = settings;
   const on = tools.filter(({ available }) => available).length;
   return (
-    <details>
+    <details class="more">
       <summary>
         <span>{t("Tools")}</span>
         <span class="note">
@@ -143,11 +143,11 @@ export function Tools({ settings }: { readonly settings: SettingsView }): JSX.El
             <VisibleText text={problem} lines limit={600} />
           </p>
         )}
-        <ul class="plain tools">
+        <ul class="tools stack tight">
           {tools.toSorted((a, b) => Number(b.available) - Number(a.available)).map((tool) => (
             <li key={tool.name}>
               <Badge tone={tool.available ? "good" : "idle"}>{tool.available ? t("On") : t("Off")}</Badge>
-              <div>
+              <div class="stack tight">
                 <code>{tool.name}</code>
                 {tool.needs_approval && <span class="note">{` · ${t("needs approval")}`}</span>}
                 <p class="note">

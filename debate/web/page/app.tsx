@@ -34,7 +34,7 @@ function App(): JSX.Element {
       </a>
       <header class="bar">
         <div>
-          <a class="brand" href="#/">
+          <a class="brand row" href="#/">
             <img src="/static/icon.svg" alt="" />
             {t("Diagnosis debate")}
           </a>
@@ -49,7 +49,7 @@ function App(): JSX.Element {
               </a>
             ))}
           </nav>
-          <div class="choices">
+          <div class="choices row">
             <Pick
               label={t("Theme")}
               icon="theme"

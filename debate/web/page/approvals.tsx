@@ -6,25 +6,21 @@ import type { ToolArgs } from "../../engine/events.ts";
 import { send } from "./api.ts";
 import { callText } from "./call_text.ts";
 import { CodeBlock } from "./code_block.tsx";
-import { formatClock } from "./format.ts";
+import type { FollowedRun } from "./follow.ts";
 import { t } from "./language.ts";
-import { useNow } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
-import { Part } from "./part.tsx";
-import { type PendingCall, timeLeft } from "./summary.ts";
+import { Part, TimeLeft } from "./part.tsx";
+import type { PendingCall } from "./summary.ts";
 
 /** A click this soon after a request appears or moves was meant for something else. */
 const SETTLED_MS = 500;
 const PROMPT = "$ ";
-const MAX_REASON = 600;
 
 /** The pending requests of a run. */
-export function Approvals({ runId, calls, seconds }: {
-  readonly runId: string;
-  readonly calls: readonly PendingCall[];
-  /** The time limit of the server. */
-  readonly seconds: number | undefined;
-}): JSX.Element {
+export function Approvals(
+  { run: { record, settings, summary } }: { readonly run: FollowedRun },
+): JSX.Element {
+  const calls = [...summary.approvals.values()];
   const ids = calls.map(({ call_id }) => call_id).join(" ");
   const newest = calls.at(-1);
   const [settled, setSettled] = useState("");
@@ -49,12 +45,21 @@ export function Approvals({ runId, calls, seconds }: {
           })}
       </p>
       {calls.length > 0 && (
-        <section id="waiting" class="waiting" aria-labelledby="asked-title" tabIndex={-1}>
+        <section id="waiting" class="waiting stack" aria-labelledby="asked-title" tabIndex={-1}>
           <h2 id="asked-title" class="unseen">{t("Waiting for your approval")}</h2>
           {calls.map((call) => (
-            <Part key={call.call_id}>
-              <Approval runId={runId} call={call} seconds={seconds} isSettled={settled === ids} />
-            </Part>
+            <Part
+              key={call.call_id}
+              of={[call, settled === ids]}
+              show={() => (
+                <Approval
+                  runId={record.run_id}
+                  call={call}
+                  seconds={settings.approval_timeout_seconds}
+                  isSettled={settled === ids}
+                />
+              )}
+            />
           ))}
         </section>
       )}
@@ -75,14 +80,13 @@ interface Answer {
 function Approval({ runId, call, seconds, isSettled }: {
   readonly runId: string;
   readonly call: PendingCall;
-  readonly seconds: number | undefined;
+  readonly seconds: number;
   readonly isSettled: boolean;
 }): JSX.Element {
   const { call_id, tool_name, agent_role, args, need, reason, timestamp } = call;
   const asked = editable(args);
   const [text, setText] = useState(asked);
   const [isBusy, attempt] = useAction();
-  const left = timeLeft(timestamp, seconds, useNow(1000));
   const isChanged = text !== asked;
   const edited = readArguments(text);
   const { isCommand, text: shown } = callText(tool_name, args);
@@ -107,7 +111,7 @@ function Approval({ runId, call, seconds, isSettled }: {
       }
     >
       <CodeBlock text={shown}>
-        {isCommand && <span class="prompt" aria-hidden="true">{PROMPT}</span>}
+        {isCommand && <span class="prompt muted" aria-hidden="true">{PROMPT}</span>}
         <VisibleText text={shown} />
       </CodeBlock>
       {need !== undefined && (
@@ -119,7 +123,7 @@ function Approval({ runId, call, seconds, isSettled }: {
         <blockquote class="said">
           <p class="note">{t("The agent wrote before this call:")}</p>
           <p>
-            <VisibleText text={reason} limit={MAX_REASON} lines />
+            <VisibleText text={reason} limit={600} lines />
           </p>
         </blockquote>
       )}
@@ -132,9 +136,7 @@ function Approval({ runId, call, seconds, isSettled }: {
         >
           {t("Approve once")}
         </button>
-        {left !== undefined && (
-          <span class="count note" role="timer">{t("{time} left", { time: formatClock(left) })}</span>
-        )}
+        <TimeLeft since={timestamp} seconds={seconds} />
         <button {...button} disabled={isBusy} onClick={answer({ approved: false })}>{t("Reject")}</button>
         <button
           {...button}
@@ -182,14 +184,14 @@ const EVERY_ODD = new RegExp(ODD, "gu");
 
 /** Arguments as JSON, with hidden characters as escapes. */
 function editable(args: ToolArgs): string {
-  return JSON.stringify(args, null, 2).replace(EVERY_ODD, (odd) => odd === "\n" ? odd : escapeOdd(odd));
+  return JSON.stringify(args, null, 2).replace(
+    EVERY_ODD,
+    (odd) => odd === "\n" ? odd : odd.split("").map(escapeUnit).join(""),
+  );
 }
 
-function escapeOdd(odd: string): string {
-  return Array.from(
-    { length: odd.length },
-    (_, at) => `\\u${odd.charCodeAt(at).toString(16).padStart(4, "0")}`,
-  ).join("");
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
 /** The arguments, or `undefined` if the text is not a JSON object. */
@@ -205,37 +207,102 @@ function readArguments(text: string): ToolArgs | undefined {
 /** The calls that are approved for the whole run. */
 export function Allowed({ runId, calls }: {
   readonly runId: string;
-  readonly calls: readonly Pick<PendingCall, "call_id" | "tool_name" | "args">[];
+  readonly calls: readonly PendingCall[];
 }): JSX.Element | null {
+  const [isBusy, attempt] = useAction();
   if (calls.length === 0) return null;
+  const revoke = (call_id: string) =>
+    attempt(() => send(`/api/runs/${runId}/approval`, { call_id, approved: false, for_run: true }));
   return (
     <section id="allowed" aria-labelledby="allowed-title">
       <h3 id="allowed-title">{t("Allowed for this run")}</h3>
-      <ul>{calls.map((call) => <AllowedCall key={call.call_id} runId={runId} call={call} />)}</ul>
+      <ul class="stack tight">
+        {calls.map(({ call_id, tool_name, args }) => (
+          <li key={call_id} class="row">
+            <code>
+              <VisibleText text={callText(tool_name, args).text} />
+            </code>
+            <button
+              type="button"
+              class="quiet"
+              disabled={isBusy}
+              aria-label={t("Revoke: {tool}", { tool: tool_name })}
+              onClick={() => revoke(call_id)}
+            >
+              {t("Revoke")}
+            </button>
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }
 
-function AllowedCall({ runId, call: { call_id, tool_name, args } }: {
-  readonly runId: string;
-  readonly call: Pick<PendingCall, "call_id" | "tool_name" | "args">;
-}): JSX.Element {
+/** The pause between rounds: a comment, which can be empty, and decisions on hypotheses. */
+export function CommentForm(
+  { run: { record, settings, summary } }: { readonly run: FollowedRun },
+): JSX.Element {
   const [isBusy, attempt] = useAction();
   return (
-    <li class="row">
-      <code>
-        <VisibleText text={callText(tool_name, args).text} />
-      </code>
-      <button
-        type="button"
-        class="quiet"
-        disabled={isBusy}
-        aria-label={t("Revoke: {tool}", { tool: tool_name })}
-        onClick={() =>
-          attempt(() => send(`/api/runs/${runId}/approval`, { call_id, approved: false, for_run: true }))}
+    <Card
+      id="waiting"
+      tone="warn"
+      title={t("The debate waits for you")}
+      actions={<TimeLeft since={summary.pausedAt} seconds={settings.comment_timeout_seconds} />}
+    >
+      <form
+        id="comment-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const body = chosenIn(event.currentTarget);
+          attempt(() => send(`/api/runs/${record.run_id}/comment`, body));
+        }}
       >
-        {t("Revoke")}
-      </button>
-    </li>
+        <label>
+          {t("Comment")}
+          <textarea name="comment" rows={3} maxLength={20_000} />
+        </label>
+        <details id="steer" class="more">
+          <summary>{t("Pin, drop or add hypotheses")}</summary>
+          <ul class="stack tight">
+            {summary.hypotheses.map(({ id, text, state }) => (
+              <li key={id} class="row">
+                <span>
+                  <b>
+                    <VisibleText text={id} />
+                  </b>
+                  {` (${t(state)}) `}
+                  <VisibleText text={text} limit={160} lines />
+                </span>
+                <select data-id={id} aria-label={t("Decision on {id}", { id })}>
+                  <option value="">{t("Leave it to the agents")}</option>
+                  <option value="pin">{t("Pin: examine it further")}</option>
+                  <option value="drop">{t("Drop: do not return to it")}</option>
+                </select>
+              </li>
+            ))}
+          </ul>
+          <label>
+            {t("Hypotheses to add")}
+            <span class="note">{t("One per line. They need evidence like any other.")}</span>
+            <textarea name="added" rows={2} />
+          </label>
+        </details>
+        <div class="actions">
+          <button type="submit" class="primary" disabled={isBusy}>{t("Send and continue")}</button>
+        </div>
+      </form>
+    </Card>
   );
+}
+
+/** The content of the form as a request body. */
+function chosenIn(form: HTMLFormElement): object {
+  const fields = new FormData(form);
+  const added = String(fields.get("added")).split("\n").map((line) => line.trim());
+  const changes = [
+    ...[...form.querySelectorAll("select")].map(({ value, dataset }) => ({ kind: value, id: dataset["id"] })),
+    ...added.map((text) => ({ kind: text && "add", text })),
+  ];
+  return { comment: String(fields.get("comment")), changes: changes.filter(({ kind }) => kind !== "") };
 }

@@ -23,14 +23,14 @@ export function CallList({ calls, isDone, isOver }: {
   // A constant, so that the browser keeps what the user opens and closes.
   const [isOpen] = useState(!isDone || calls.length <= MAX_UNFOLDED);
   const list = (
-    <ul class="calls">
+    <ul class="list">
       {calls.map((call, index) => <Call key={index} event={call} isOver={isOver} />)}
     </ul>
   );
   if (calls.length === 1) return list;
   const failed = calls.filter((call) => call.type === "tool_call" && call.error).length;
   return (
-    <details class="call-group" open={isOpen}>
+    <details class="call-group more" open={isOpen}>
       <summary>
         {t("{count} tool calls", { count: calls.length })}
         {failed > 0 && <Badge tone="bad">{t("{count} failed", { count: failed })}</Badge>}
@@ -60,7 +60,12 @@ function Call({ event, isOver }: { readonly event: CallEvent; readonly isOver: b
   }, [chosen]);
   return (
     <li class={chosen === undefined ? "call" : "call chosen"}>
-      <details ref={element} open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <details
+        class="more"
+        ref={element}
+        open={isOpen}
+        onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
+      >
         <summary>
           {"number" in event && <span class="number">{`#${event.number}`}</span>}
           <code>
@@ -130,7 +135,7 @@ function Section({ title, text, line = "", chart }: {
   readonly chart?: ToolCallEvent["chart"];
 }): JSX.Element {
   return (
-    <section>
+    <section class="stack tight">
       <p class="note">{title}</p>
       {chart !== undefined && <Chart label={t("Chart of the result")} {...chart} />}
       <CodeBlock text={text}>

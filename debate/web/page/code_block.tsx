@@ -31,7 +31,7 @@ export function CopyButton({ text }: { readonly text: string }): JSX.Element {
   return (
     <button
       type="button"
-      class="quiet copy"
+      class="quiet small copy"
       onClick={({ currentTarget }) => copy(currentTarget.previousElementSibling)}
     >
       <Icon name="copy" />

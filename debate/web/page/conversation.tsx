@@ -36,10 +36,10 @@ export function Conversation({ events, live, isOver, models = NO_MODELS }: {
     rows.push({ kind: "turn", role: live.role, events: [], isDone: false });
   }
   return (
-    <section id="conversation" aria-labelledby="conversation-title">
+    <section id="conversation" class="stack" aria-labelledby="conversation-title">
       <h2 id="conversation-title">{t("Conversation")}</h2>
       <Calls.Provider value={thread.calls}>
-        <ol class="thread">
+        <ol class="thread stack">
           {rows.map((row, index) => {
             const text = index === rows.length - 1 ? live?.text : undefined;
             const element = text === undefined ? drawn.get(row) : undefined;

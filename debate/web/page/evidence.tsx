@@ -14,7 +14,7 @@ const WHY: Readonly<Record<Exclude<EvidenceStatus, "grounded">, string>> = {
   no_such_call: "there is no such tool call",
   failed_call: "the call failed or was not run",
   not_in_result: "the result does not contain the quote",
-  unchecked: "the run was imported and not checked here",
+  unchecked: "it was not checked here",
   too_little: "the quote is too short, or repeats the arguments of the call",
 };
 
@@ -22,61 +22,48 @@ const WHY: Readonly<Record<Exclude<EvidenceStatus, "grounded">, string>> = {
 export function evidenceItems(
   { evidence = [], supporting_evidence = [] }: Partial<Pick<Hypothesis, "evidence" | "supporting_evidence">>,
   calls: Calls,
-  isLinked = true,
 ): readonly JSX.Element[] {
-  if (evidence.length === 0) {
-    return supporting_evidence.map((text, index) => (
-      <Line key={index} meaning={t("Not checked: ")}>{coded(text)}</Line>
-    ));
-  }
-  return evidence.map((line, index) => (
-    <EvidenceLine key={index} line={line} calls={calls} isLinked={isLinked} />
+  const old = supporting_evidence.map((text) => ({ text, status: "unchecked", call_ids: [] }) as const);
+  return (evidence.length > 0 ? evidence : old).map((line, index) => (
+    <EvidenceLine key={index} line={line} calls={calls} />
   ));
 }
 
 /** One line of evidence with links to the cited calls. */
-function EvidenceLine(
-  { line: { text, status, call_ids }, calls, isLinked }: {
-    readonly line: Evidence;
-    readonly calls: Calls;
-    readonly isLinked: boolean;
-  },
-): JSX.Element {
+function EvidenceLine({ line: { text, status, call_ids }, calls }: {
+  readonly line: Pick<Evidence, "text" | "status" | "call_ids">;
+  readonly calls: Calls;
+}): JSX.Element {
+  const { show } = useContext(Shown);
   const counts = status === "grounded";
   const said = text.replace(/\[tool:[^\]\n]{0,80}\]\s*/g, "").trim();
   return (
-    <Line mark={counts ? "check" : "close"} tone={counts ? "ok" : "no"} meaning={counts ? t("Counts: ") : ""}>
-      {call_ids.map((id) => (
-        <Fragment key={id}>
-          <CallLink id={id} line={text} calls={calls} isLinked={isLinked} />
-          {" "}
-        </Fragment>
-      ))}
+    <Line
+      mark={<Icon name={counts ? "check" : "close"} />}
+      tone={counts ? "ok" : "no"}
+      meaning={counts ? t("Counts: ") : ""}
+    >
+      {call_ids.map((id) => {
+        const call = calls.get(id);
+        return (
+          <Fragment key={id}>
+            {call === undefined
+              ? <span class="note">{t("an earlier run")}</span>
+              : (
+                <button type="button" class="mark-link" onClick={() => show({ callId: id, line: text })}>
+                  <VisibleText text={call.tool_name} limit={80} />
+                  {call.number !== undefined && ` #${call.number}`}
+                </button>
+              )}
+            {" "}
+          </Fragment>
+        );
+      })}
       {coded(said)}
-      {!counts && <span class="why">{t(" Does not count: {why}.", { why: t(WHY[status] ?? status) })}</span>}
+      {!counts && <span class="muted">{t(" Does not count: {why}.", { why: t(WHY[status] ?? status) })}
+      </span>}
     </Line>
   );
-}
-
-function CallLink(
-  { id, line, calls, isLinked }: {
-    readonly id: string;
-    readonly line: string;
-    readonly calls: Calls;
-    readonly isLinked: boolean;
-  },
-): JSX.Element {
-  const { show } = useContext(Shown);
-  const call = calls.get(id);
-  if (call === undefined) return <span class="note">{t("an earlier run")}</span>;
-  const name = (
-    <>
-      <VisibleText text={call.tool_name} limit={80} />
-      {call.number !== undefined && ` #${call.number}`}
-    </>
-  );
-  if (!isLinked) return <span class="note">{name}</span>;
-  return <button type="button" class="link" onClick={() => show({ callId: id, line })}>{name}</button>;
 }
 
 /** Missing evidence as a list item. */
@@ -88,6 +75,8 @@ export function missingItem(text: string): JSX.Element {
   );
 }
 
+const MARKS = { accepted: "+", rejected: "−", needs_evidence: "?" } as const;
+
 /** A review as list items: the reason and its evidence. */
 export function reviewItems(
   review: Review,
@@ -95,24 +84,16 @@ export function reviewItems(
   calls: Calls,
 ): readonly JSX.Element[] {
   const { round, agent, verdict, reason, evidence } = review;
-  const key = `${round} ${agent} ${verdict}`;
   const words = t("{who}, round {round}, {verdict}", { who: agentName(agent), round, verdict: t(verdict) });
   const weight = weightOf(review, proposer);
-  const tone = verdict === "accepted" ? "ok" : weight === "opinion" ? "" : "no";
+  const tone = verdict === "accepted" ? "ok" : weight === WEIGHTS.opinion ? "" : "no";
   return [
-    <Line
-      key={key}
-      mark={verdict === "accepted" ? "+" : verdict === "rejected" ? "−" : "?"}
-      tone={tone}
-      meaning=""
-    >
-      <b>{words + (weight === undefined ? "" : t(WEIGHTS[weight]))}</b>
+    <Line key={`${round} ${agent} ${verdict}`} mark={MARKS[verdict]} tone={tone}>
+      <b>{words + t(weight)}</b>
       {reason !== "" && ": "}
       <VisibleText text={reason} lines />
     </Line>,
-    ...evidence.map((line, index) => (
-      <EvidenceLine key={`${key} ${index}`} line={line} calls={calls} isLinked />
-    )),
+    ...evidenceItems({ evidence }, calls),
   ];
 }
 
@@ -126,44 +107,52 @@ const WEIGHTS = {
 function weightOf(
   { agent, verdict, evidence, new_evidence }: Review,
   proposer: Hypothesis["proposer"],
-): keyof typeof WEIGHTS | undefined {
-  if (verdict === "accepted") return new_evidence ? undefined : "agreement";
+): string {
+  if (verdict === "accepted") return new_evidence ? "" : WEIGHTS.agreement;
   const isOwn = agent === "diagnostic_rebuttal_agent" && proposer === "diagnostic_agent";
-  if (verdict === "rejected" && isOwn) return "withdrawn";
-  return evidence.some(({ status }) => status === "grounded") ? undefined : "opinion";
+  if (verdict === "rejected" && isOwn) return WEIGHTS.withdrawn;
+  return evidence.some(({ status }) => status === "grounded") ? "" : WEIGHTS.opinion;
 }
 
-function Line(
-  { mark, tone = "", meaning, children }: {
-    readonly mark?: "check" | "close" | "+" | "−" | "?";
-    readonly tone?: "ok" | "no" | "";
-    /** The meaning of the mark for screen readers. */
-    readonly meaning: string;
-    readonly children: ComponentChildren;
-  },
-): JSX.Element {
+function Line({ mark, tone = "", meaning = "", children }: {
+  readonly mark: ComponentChildren;
+  readonly tone?: "ok" | "no" | "";
+  /** The meaning of the mark for screen readers. */
+  readonly meaning?: string;
+  readonly children: ComponentChildren;
+}): JSX.Element {
   return (
     <li class={`evidence ${tone}`}>
-      <span class="mark" aria-hidden="true">
-        {mark === "check" || mark === "close" ? <Icon name={mark} /> : mark ?? "–"}
-      </span>
+      <span class="mark" aria-hidden="true">{mark}</span>
       <span>
-        {meaning !== "" && <span class="unseen">{meaning}</span>}
+        <span class="unseen">{meaning}</span>
         {children}
       </span>
     </li>
   );
 }
 
+/** A list with a heading. Without items it shows `none`, or nothing. */
+export function Lines({ title, items, none = "" }: {
+  readonly title: string;
+  readonly items: readonly JSX.Element[];
+  readonly none?: string;
+}): JSX.Element | null {
+  if (items.length === 0 && none === "") return null;
+  return (
+    <div>
+      <h3>{title}</h3>
+      {items.length === 0 ? <p class="note">{none}</p> : <ul class="stack tight">{items}</ul>}
+    </div>
+  );
+}
+
 /** A text with code between backticks. */
 export function coded(text: string): readonly JSX.Element[] {
-  return text.split(/`([^`]+)`/).map((part, index) =>
-    index % 2 === 0 ? <VisibleText key={index} text={part} lines /> : (
-      <code key={index}>
-        <VisibleText text={part} lines />
-      </code>
-    )
-  );
+  return text.split(/`([^`]+)`/).map((part, index) => {
+    const shown = <VisibleText key={index} text={part} lines />;
+    return index % 2 === 0 ? shown : <code key={index}>{shown}</code>;
+  });
 }
 
 const AGENTS: Readonly<Record<string, string>> = {

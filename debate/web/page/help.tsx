@@ -69,8 +69,8 @@ export function Help(): JSX.Element {
   }, [isOn]);
   return (
     <>
-      <button type="button" class="quiet shortcuts-open" onClick={open}>{t("Shortcuts")}</button>
-      <dialog ref={dialog} aria-labelledby="shortcuts-title">
+      <button type="button" class="quiet small" onClick={open}>{t("Shortcuts")}</button>
+      <dialog class="card" ref={dialog} aria-labelledby="shortcuts-title">
         <h2 id="shortcuts-title">{t("Shortcuts")}</h2>
         <dl class="shortcuts">
           {shown.map(([key, text]) => (

@@ -18,7 +18,7 @@ export function OpenAlerts(): JSX.Element | null {
   return (
     <section aria-labelledby="alerts-title">
       <h2 id="alerts-title">{t("Open alerts")}</h2>
-      <ul class="entries">
+      <ul class="list">
         {alerts.map(({ id, title, severity, since, count, run_id, status, outcome }) => (
           <Entry
             key={id}
@@ -55,7 +55,7 @@ export function RecentRuns(): JSX.Element | null {
         <h2 id="recent-title">{t("Recent runs")}</h2>
         <a class="actions note" href="#/runs">{t("All runs")}</a>
       </div>
-      <ul class="entries">
+      <ul class="list">
         {recent.map((run) => (
           <Entry
             key={run.run_id}
@@ -82,7 +82,7 @@ function Entry({ name, runId, tone = "idle", state, time, children }: {
 }): JSX.Element {
   const text = <VisibleText text={name} lines limit={200} />;
   return (
-    <li class={`entry ${tone}`}>
+    <li class={`entry row ${tone}`}>
       <div class="main">
         <p class="name">{runId === null ? text : <a href={`#/runs/${runId}`}>{text}</a>}</p>
         {children}

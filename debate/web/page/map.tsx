@@ -103,16 +103,16 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
             ))}
           </svg>
         </div>
-        <div class="map-details" aria-live="polite">
+        <div class="map-details stack tight" aria-live="polite">
           <h3>
             <VisibleText text={current?.meaning ?? ""} lines />
           </h3>
           {current?.details}
         </div>
       </div>
-      <ul class="map-legend" aria-label={t("Legend")}>
+      <ul class="map-legend note row" aria-label={t("Legend")}>
         {LEGEND.map(([look, text]) => (
-          <li key={look}>
+          <li key={look} class="row">
             <i class={`node ${look}`} />
             {text}
           </li>
@@ -176,7 +176,7 @@ function describe(node: MapNode, { calls, decision }: Summary) {
           : t("Evidence for {id} that does not count", { id }),
         head: call === undefined ? t("an earlier run") : `${call.tool_name} #${call.number ?? "?"}`,
         text: call === undefined ? "" : callLine(call.tool_name, call.args),
-        details: <ul class="lines">{evidenceItems({ evidence: lines }, calls)}</ul>,
+        details: <ul class="stack tight">{evidenceItems({ evidence: lines }, calls)}</ul>,
       };
     }
     case "objection": {
@@ -186,7 +186,7 @@ function describe(node: MapNode, { calls, decision }: Summary) {
         meaning: t("Objection to {id}", { id }),
         head: `${agentName(review.agent)}: ${t(review.verdict)}`,
         text: review.reason,
-        details: <ul class="lines">{reviewItems(review, proposer, calls)}</ul>,
+        details: <ul class="stack tight">{reviewItems(review, proposer, calls)}</ul>,
       };
     }
     default:

@@ -34,7 +34,7 @@ type Token = ReturnType<typeof parser.parse>[number];
  * `[tool:http_get#2]` are links to the calls.
  */
 export function Markdown({ text }: { readonly text: string }): JSX.Element {
-  return <div class="prose">{useMemo(() => render(text), [text])}</div>;
+  return <div class="prose stack tight">{useMemo(() => render(text), [text])}</div>;
 }
 
 function render(text: string): ComponentChildren {

@@ -1,4 +1,6 @@
+import { nameOf } from "./run_list.ts";
 import { readChoice, storeChoice } from "./stored.ts";
+import type { RunView } from "./views.ts";
 
 const KEY = "notify";
 let told: string | undefined;
@@ -18,16 +20,12 @@ export async function chooseNotice(isWanted: boolean): Promise<boolean> {
 }
 
 /** Notifies a user of another tab, once for each `what`. */
-export function notify(
-  { id, title }: { readonly id: string; readonly title: string },
-  what: string,
-  text: string,
-) {
-  const key = `${id} ${what}`;
+export function notify(run: RunView, what: string, text: string): void {
+  const key = `${run.run_id} ${what}`;
   if (key === told) return;
   told = key;
   if (!document.hidden || !wantsNotice()) return;
-  const notification = new Notification(title, { body: text, tag: id });
+  const notification = new Notification(nameOf(run), { body: text, tag: run.run_id });
   notification.onclick = () => {
     focus();
     notification.close();

@@ -119,7 +119,7 @@ export function Options({ settings, problem, onLogin, onContext }: {
 function Models({ settings }: { readonly settings: SettingsView }): JSX.Element {
   const [catalogue] = useLoaded<Answer<"models">>("/api/models");
   return (
-    <section class="stack models" aria-labelledby="models-title">
+    <section class="stack" aria-labelledby="models-title">
       <h2 id="models-title">{t("Models")}</h2>
       {catalogue?.problems.map(({ provider, message }) => (
         <p key={provider} class="warning" role="status">

@@ -1,17 +1,35 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useErrorBoundary } from "preact/hooks";
+import { useEffect, useErrorBoundary, useMemo } from "preact/hooks";
+import { formatClock } from "./format.ts";
 import { t } from "./language.ts";
+import { useNow } from "./loaded.ts";
+import { timeLeft } from "./summary.ts";
 
 /**
  * A part of the page whose failure hides no other part: records can be edited, and a server can be newer than the page.
- * New data is a new attempt.
+ * It is drawn again if a value of `of` changes.
  */
-export function Part({ children }: { readonly children: ComponentChildren }): JSX.Element {
+export function Part({ of, show }: {
+  readonly of: readonly unknown[];
+  readonly show: () => ComponentChildren;
+}): JSX.Element {
+  const shown = useMemo(show, of);
   const [error, reset] = useErrorBoundary();
   useEffect(() => {
     if (error !== undefined) reset();
-  }, [children]);
+  }, [shown]);
   return error === undefined
-    ? <>{children}</>
+    ? <>{shown}</>
     : <p class="warning">{t("This part of the run cannot be shown.")}</p>;
+}
+
+/** The time until the server continues without the operator. */
+export function TimeLeft({ since, seconds }: {
+  readonly since: string | undefined;
+  readonly seconds: number;
+}): JSX.Element | null {
+  const left = timeLeft(since, seconds, useNow(1000));
+  return left === undefined
+    ? null
+    : <span class="count note" role="timer">{t("{time} left", { time: formatClock(left) })}</span>;
 }

@@ -1,136 +1,88 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { VisibleText } from "@gateway/shared/ui";
 import { send } from "./api.ts";
 import { Allowed } from "./approvals.tsx";
-import type { FollowedRun, RunOptions } from "./follow.ts";
+import type { FollowedRun } from "./follow.ts";
 import { t } from "./language.ts";
 import { useAction } from "./notices.tsx";
 import { CAN_NOTIFY, chooseNotice, wantsNotice } from "./notify.ts";
 
-const STEPS = [
-  ["diagnostic_agent", "Diagnosis"],
-  ["skeptic_agent", "Review"],
-  ["diagnostic_rebuttal_agent", "Rebuttal"],
-  ["moderator_agent", "Decision"],
-] as const;
-
 /** More text is out of the box. */
 const MAX_LIVE = 800;
 
-/** The step of the round and the end of the text that arrives, with the options of a run in progress. */
-export function Progress({ run }: { readonly run: FollowedRun }): JSX.Element {
-  const { record: { run_id }, summary: { doing, allowed, approvals, pausedAt }, live, options } = run;
-  const [asked] = approvals.values();
-  const at = STEPS.findIndex(([node]) => node === (asked?.agent_node ?? doing?.node));
+/** The end of the text that arrives, with the options of a run in progress. */
+export function Progress({ run: { record, summary, live } }: { readonly run: FollowedRun }): JSX.Element {
+  const { doing, allowed, approvals, pausedAt } = summary;
   const text = live?.text.slice(-MAX_LIVE) ?? "";
   return (
     <section class="card live" aria-labelledby="live-title">
       <h2 id="live-title" class="unseen">{t("Progress")}</h2>
-      <ol class="steps">
-        {STEPS.map(([node, name], index) => (
-          <li
-            key={node}
-            class={index < at ? "done" : ""}
-            aria-current={index === at ? "step" : undefined}
-          >
-            {t(name)}
-          </li>
-        ))}
-      </ol>
-      {asked === undefined && pausedAt === undefined && (
-        <Tail text={text} isTool={doing?.tool !== undefined} />
+      {approvals.size === 0 && pausedAt === undefined && (
+        <div class="tail stack">
+          <p>
+            {text === ""
+              ? <span class="note">{t(doing?.tool ? "A tool is running …" : "Waiting for text …")}</span>
+              : <VisibleText text={text} lines />}
+          </p>
+        </div>
       )}
-      <Options key={options === undefined ? "" : "known"} runId={run_id} options={options} />
-      <Allowed runId={run_id} calls={[...allowed.values()]} />
+      <Options runId={record.run_id} />
+      <Allowed runId={record.run_id} calls={[...allowed.values()]} />
     </section>
   );
 }
 
-function Tail({ text, isTool }: { readonly text: string; readonly isTool: boolean }): JSX.Element {
-  return (
-    <div class="tail">
-      <p>
-        {text === ""
-          ? <span class="note">{t(isTool ? "A tool is running …" : "Waiting for text …")}</span>
-          : <VisibleText text={text} lines />}
-      </p>
-    </div>
-  );
-}
-
-function Options(
-  { runId, options }: { readonly runId: string; readonly options: RunOptions | undefined },
-): JSX.Element {
-  const [isDenied, setDenied] = useState(false);
+/** The options of a run that can change while it runs. */
+function Options({ runId }: { readonly runId: string }): JSX.Element {
+  const [options, setOptions] = useState({ require_approval: false, pause_between_rounds: false });
   const [mayNotify, setNotify] = useState(wantsNotice());
-  return (
-    <fieldset id="options" class="row">
-      <legend class="unseen">{t("While it runs")}</legend>
-      <Option
-        runId={runId}
-        option="require_approval"
-        isOn={options?.require_approval}
-        name={t("Ask me before sensitive tools run")}
-      />
-      <Option
-        runId={runId}
-        option="pause_between_rounds"
-        isOn={options?.pause_between_rounds}
-        name={t("Pause between rounds for my comments")}
-      />
-      {CAN_NOTIFY && (
-        <label class="check">
-          <input
-            type="checkbox"
-            id="opt-notify"
-            checked={mayNotify}
-            onChange={async ({ currentTarget }) => {
-              const isWanted = currentTarget.checked;
-              const may = await chooseNotice(isWanted);
-              currentTarget.checked = may;
-              setNotify(may);
-              setDenied(isWanted && !may);
-            }}
-          />
-          {t("Notify me when it waits or ends")}
-        </label>
-      )}
-      <span class="note" role="status">{isDenied && t("The browser does not allow it.")}</span>
-    </fieldset>
-  );
-}
-
-/** The box keeps the user's choice unless the server rejects it. */
-function Option({ runId, option, isOn = false, name }: {
-  readonly runId: string;
-  readonly option: keyof RunOptions;
-  readonly isOn: boolean | undefined;
-  readonly name: string;
-}): JSX.Element {
-  const [isChecked, setChecked] = useState(isOn);
   const [isBusy, attempt] = useAction();
-  const change = (isWanted: boolean) => {
-    setChecked(isWanted);
-    return attempt(async () => {
-      try {
-        const now = await send<RunOptions>(`/api/runs/${runId}/options`, { [option]: isWanted });
-        setChecked(now[option]);
-      } catch (error) {
-        setChecked(!isWanted);
-        throw error;
-      }
-    });
+  const change = async (changed: Partial<typeof options>) => {
+    // The box keeps the user's choice unless the server rejects it.
+    setOptions({ ...options, ...changed });
+    try {
+      setOptions(await send<typeof options>(`/api/runs/${runId}/options`, changed));
+    } catch (error) {
+      setOptions(options);
+      throw error;
+    }
   };
-  return (
+  const changeNotice = async (isWanted: boolean) => {
+    const may = await chooseNotice(isWanted);
+    setNotify(may);
+    if (isWanted && !may) throw new Error(t("The browser does not allow it."));
+  };
+  useEffect(() => {
+    // An empty change returns the current options.
+    change({}).catch(() => {});
+  }, []);
+  const box = (label: string, checked: boolean, onChange: (isWanted: boolean) => unknown, id?: string) => (
     <label class="check">
       <input
         type="checkbox"
-        checked={isChecked}
+        id={id}
+        checked={checked}
         aria-disabled={isBusy ? "true" : undefined}
-        onChange={({ currentTarget }) => change(currentTarget.checked)}
+        onChange={({ currentTarget }) => attempt(() => onChange(currentTarget.checked))}
       />
-      {name}
+      {label}
     </label>
+  );
+  return (
+    <fieldset id="options" class="row note">
+      <legend class="unseen">{t("While it runs")}</legend>
+      {box(
+        t("Ask me before sensitive tools run"),
+        options.require_approval,
+        (isOn) => change({ require_approval: isOn }),
+      )}
+      {box(
+        t("Pause between rounds for my comments"),
+        options.pause_between_rounds,
+        (isOn) => change({ pause_between_rounds: isOn }),
+      )}
+      {CAN_NOTIFY && box(t("Notify me when it waits or ends"), mayNotify, changeNotice, "opt-notify")}
+    </fieldset>
   );
 }

@@ -31,7 +31,7 @@ export function ThreadRow(props: RowProps): JSX.Element {
   switch (row.kind) {
     case "round":
       return (
-        <li class="round">
+        <li class="round row">
           <h3>{t("Round {round}", { round: row.round })}</h3>
         </li>
       );
@@ -55,13 +55,13 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
   const model = models[key];
   return (
     <li class={`turn card by-${style}`}>
-      <div class="speaker">
+      <div class="speaker row">
         <span class="avatar" aria-hidden="true">{name.slice(0, 1)}</span>
         <h3>
           <VisibleText text={name} lines />
         </h3>
         {end?.partial && <Badge tone="warn">{t("stopped")}</Badge>}
-        <span class="note facts-line">
+        <span class="note">
           {typeof model === "string" && <VisibleText text={model} limit={80} lines />}
           {tokens !== undefined && (
             <span class="count">{t("{count} tokens", { count: tokens.toLocaleString(LANGUAGE) })}</span>
@@ -133,14 +133,14 @@ function TextPart({ part: { kind, id = "", share, text } }: { readonly part: Age
     return <Note note={["check", t("Recommends to end the debate") + confidence + reason]} />;
   }
   return (
-    <div class="block">
-      <p class="block-head">
+    <div class="block stack tight">
+      <p class="row">
         <HypothesisId id={id} />
         {kind === "hypothesis"
           ? <span class="unseen">{t("Hypothesis")}</span>
           : <Badge tone={VERDICTS[kind]}>{t(kind)}</Badge>}
         {share !== undefined && (
-          <span class="share">
+          <span class="share row">
             <span class="unseen">{t("Probability")}</span>
             {percent(share)}
           </span>
@@ -170,7 +170,7 @@ function EventRow({ event }: { readonly event: TimedEvent }): JSX.Element {
     case "final_result":
       return (
         <li class="folded">
-          <details>
+          <details class="more">
             <summary>
               <h3>
                 {event.type === "final_result" ? t("Final result") : t("Summary of the earlier rounds")}
@@ -202,7 +202,7 @@ function Note(
   { note: [icon, text], tag: Tag = "p" }: { readonly note: NoteText; readonly tag?: "p" | "li" },
 ): JSX.Element {
   return (
-    <Tag class="event">
+    <Tag class="event note row">
       <Icon name={icon} />
       <span>
         <VisibleText text={text} lines />
@@ -272,7 +272,7 @@ function DecisionFacts({ decision }: { readonly decision: Decision }): JSX.Eleme
       </p>
       <dl class="facts">{first}</dl>
       {rest.length > 0 && (
-        <details>
+        <details class="more">
           <summary>{t("Details")}</summary>
           <dl class="facts">{rest}</dl>
         </details>

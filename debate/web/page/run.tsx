@@ -1,216 +1,147 @@
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
-import { VisibleText } from "@gateway/shared/ui";
-import { About, Resume } from "./about.tsx";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Code, VisibleText } from "@gateway/shared/ui";
 import { Answer } from "./answer.tsx";
-import { ask, send } from "./api.ts";
-import { Approvals } from "./approvals.tsx";
+import { sendForm } from "./api.ts";
+import { Approvals, CommentForm } from "./approvals.tsx";
 import { Board } from "./board.tsx";
-import { CommentForm } from "./comment.tsx";
 import { Conversation } from "./conversation.tsx";
 import { type FollowedRun, useRun } from "./follow.ts";
-import { formatAge } from "./format.ts";
+import { formatAge, formatTime } from "./format.ts";
 import { t } from "./language.ts";
 import { useNow } from "./loaded.ts";
 import { RunMap } from "./map.tsx";
-import { useAction, useNotices } from "./notices.tsx";
-import { notify } from "./notify.ts";
+import { useAction } from "./notices.tsx";
 import { Part } from "./part.tsx";
 import { Progress } from "./progress.tsx";
 import { RunBar } from "./run_bar.tsx";
+import { nameOf } from "./run_list.ts";
 import { Shown, type Target } from "./shown.tsx";
-import { modelsOf, titleOf } from "./summary.ts";
-import type { AccessView, RunView } from "./views.ts";
+import { modelsOf } from "./summary.ts";
 
 /** A run: what it waits for, its answer, and the debate. */
 export function RunPage({ runId }: { readonly runId: string }): JSX.Element {
   const [run, reload] = useRun(runId);
-  const [isRenamed, setRenamed] = useState(false);
-  const title = run === undefined ? t("Run") : titleOfRun(run.record);
-  useTitle(run, title);
-  const endRename = () => {
-    setRenamed(false);
-    requestAnimationFrame(() => document.querySelector("h1")?.focus());
-  };
+  const now = useNow(30_000);
+  if (run === undefined) return <h1 tabIndex={-1}>{t("Run")}</h1>;
+  const { record } = run;
+  const { timestamp, models, template, language, imported, imported_at, parent_run_id: parent } = record;
+  const origin = [
+    t("Started {age}", { age: formatAge(timestamp, now) }),
+    formatTime(timestamp),
+    modelsOf(models),
+    template ? t("template {name}", { name: `${template} (${language})` }) : "",
+    imported ? t("imported {time}, not checked here", { time: formatTime(imported_at) }) : "",
+  ];
   return (
     <>
-      <div class="run-head">
-        {isRenamed && run !== undefined
-          ? <Rename record={run.record} onDone={endRename} reload={reload} />
-          : (
-            <h1 id="run-title" tabIndex={-1}>
-              <VisibleText text={title} lines />
-            </h1>
+      <div class="stack tight">
+        <h1 tabIndex={-1}>
+          <VisibleText text={nameOf(record)} lines />
+        </h1>
+        <p class="note">
+          <VisibleText text={origin.filter((each) => each !== "").join(" · ")} lines />
+          {parent && (
+            <>
+              {" · "}
+              <a href={`#/runs/${encodeURIComponent(parent)}`}>
+                {t("Resumes {run}", { run: parent.slice(0, 8) })}
+              </a>
+            </>
           )}
-        {run !== undefined && <Origin record={run.record} />}
+        </p>
       </div>
-      {run !== undefined && <Parts run={run} title={title} onRename={() => setRenamed(true)} />}
+      <Parts run={run} reload={reload} />
     </>
   );
 }
 
 /** What waits for the operator is first, so that a failure of another part cannot hide it. */
-function Parts({ run, title, onRename }: {
+function Parts({ run, reload }: {
   readonly run: FollowedRun;
-  readonly title: string;
-  readonly onRename: () => void;
+  readonly reload: () => Promise<unknown>;
 }): JSX.Element {
-  const { record, settings, summary, events, live, isOver } = run;
+  const { record, summary, events, live, isOver } = run;
+  const { approvals, pausedAt } = summary;
   const [target, show] = useState<Target>();
   const shown = useMemo(() => ({ target, show }), [target]);
-  const needsLogin = useLogin(record);
-  const isRunning = record.status === "running";
-  const { pausedAt } = summary;
+  const isWaiting = approvals.size > 0 || pausedAt !== undefined;
+  const title = nameOf(record);
+  useEffect(() => {
+    document.title = `${isWaiting ? t("Waiting for you: ") : ""}${title} – ${t("Diagnosis debate")}`;
+  }, [isWaiting, title]);
   return (
     <Shown.Provider value={shown}>
-      <Part>
-        <RunBar run={run} title={title} needsLogin={needsLogin} onRename={onRename} />
-      </Part>
-      {!isOver && (
-        <Part>
-          <Approvals
-            runId={record.run_id}
-            calls={[...summary.approvals.values()]}
-            seconds={settings.approval_timeout_seconds}
-          />
-          {pausedAt !== undefined && (
-            <CommentForm
-              key={pausedAt}
-              runId={record.run_id}
-              since={pausedAt}
-              seconds={settings.comment_timeout_seconds}
-              hypotheses={summary.hypotheses}
-            />
-          )}
-        </Part>
+      <Part of={[run]} show={() => <RunBar run={run} reload={reload} />} />
+      <Part of={[summary]} show={() => <Approvals run={run} />} />
+      {pausedAt !== undefined && (
+        <Part
+          key={pausedAt}
+          of={[summary]}
+          show={() => <CommentForm run={run} />}
+        />
       )}
-      {isRunning && !isOver && (
-        <Part>
-          <Progress run={run} />
-        </Part>
-      )}
-      {useMemo(() => (
-        <Part>
-          <Answer run={run} />
-        </Part>
-      ), [summary, record])}
-      {!isRunning && (
-        <Part>
-          <Resume run={run} />
-        </Part>
-      )}
-      {useMemo(() => (
-        <Part>
-          <Board summary={summary} />
-        </Part>
-      ), [summary])}
-      {useMemo(() => (
-        <Part>
-          <RunMap summary={summary} />
-        </Part>
-      ), [summary])}
-      {useMemo(() => (
-        <Part>
-          <About run={run} />
-        </Part>
-      ), [record])}
-      {useMemo(
-        () => (
-          <Part>
-            <Conversation events={events} live={live} isOver={isOver} models={record.models ?? undefined} />
-          </Part>
-        ),
-        [events, live, isOver, record],
-      )}
+      {!isOver && <Part of={[summary, live]} show={() => <Progress run={run} />} />}
+      <Part of={[summary, record]} show={() => <Answer run={run} />} />
+      {isOver && <Part of={[record]} show={() => <Resume run={run} />} />}
+      <Part of={[summary]} show={() => <Board summary={summary} />} />
+      <Part of={[summary]} show={() => <RunMap summary={summary} />} />
+      <details class="more">
+        <summary>{t("The incident as described")}</summary>
+        <Code>
+          <VisibleText text={record.topic ?? ""} lines />
+        </Code>
+      </details>
+      <Part
+        of={[events, live, isOver, record]}
+        show={() => (
+          <Conversation events={events} live={live} isOver={isOver} models={record.models ?? undefined} />
+        )}
+      />
     </Shown.Provider>
   );
 }
 
-function titleOfRun({ title, topic }: RunView): string {
-  return title || titleOf(topic) || t("Run without a topic");
-}
-
-/** The title of the window says that a run waits. The end of a run is notified once. */
-function useTitle(run: FollowedRun | undefined, title: string): void {
-  const { record, summary, isOver = true } = run ?? {};
-  const isWaiting = !isOver && summary !== undefined &&
-    (summary.approvals.size > 0 || summary.pausedAt !== undefined);
-  useEffect(() => {
-    if (run === undefined) return;
-    document.title = `${isWaiting ? t("Waiting for you: ") : ""}${title} – ${t("Diagnosis debate")}`;
-  }, [run === undefined, isWaiting, title]);
-  const [first, setFirst] = useState<string | null>();
-  const status = record?.status;
-  useEffect(() => {
-    if (record === undefined) return;
-    if (first === undefined) return setFirst(status ?? null);
-    if (first !== "running" || status === "running") return;
-    notify(
-      { id: record.run_id, title },
-      "end",
-      t("The run has ended: {status}.", { status: t(status ?? "") }),
-    );
-  }, [status, first]);
-}
-
-/** A model of the run needs a missing login at provider B. */
-function useLogin({ status, models }: RunView): boolean {
-  const [isMissing, setMissing] = useState(false);
-  const isAsked = (status === "running" || status === "error") &&
-    Object.values(models ?? {}).some((id) => id.startsWith("assist/"));
-  useEffect(() => {
-    if (!isAsked) return setMissing(false);
-    ask<AccessView>("/api/auth/status").then(
-      (access) => setMissing(!access.copilot_configured || !access.copilot_session_valid),
-      () => {},
-    );
-  }, [isAsked]);
-  return isMissing;
-}
-
-function Origin({ record }: { readonly record: RunView }): JSX.Element {
-  const now = useNow(30_000);
-  const parts = [t("Started {age}", { age: formatAge(record.timestamp, now) }), modelsOf(record.models)]
-    .filter((each) => each !== "");
-  return (
-    <p class="note">
-      <VisibleText text={parts.join(" · ")} lines />
-    </p>
-  );
-}
-
-function Rename({ record, onDone, reload }: {
-  readonly record: RunView;
-  readonly onDone: () => void;
-  readonly reload: () => Promise<unknown>;
-}): JSX.Element {
-  const { announce } = useNotices();
+/** A new run that begins with what this one found. */
+function Resume({ run: { record, settings } }: { readonly run: FollowedRun }): JSX.Element {
   const [isBusy, attempt] = useAction();
-  useLayoutEffect(() => document.querySelector<HTMLElement>("#title-form input")?.focus(), []);
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = event.currentTarget;
-    if (!(form instanceof HTMLFormElement)) return;
-    const title = String(new FormData(form).get("title") ?? "");
-    attempt(async () => {
-      await send(`/api/runs/${record.run_id}/title`, { title });
-      await reload();
-      announce(t("Renamed."));
-      onDone();
-    });
+  const isOptional = record.status === "error" || record.status === "interrupted";
+  const submit = async (form: HTMLFormElement) => {
+    const { run_id } = await sendForm<{ run_id: string }>(`/api/runs/${record.run_id}/resume`, form);
+    location.hash = `#/runs/${run_id}`;
   };
   return (
-    <form id="title-form" class="row" onSubmit={submit}>
-      <h1 class="unseen" tabIndex={-1}>{titleOfRun(record)}</h1>
-      <label>
-        {t("Title")}
-        <span class="note">{t("replaces the beginning of the incident")}</span>
-        <input name="title" maxLength={200} autocomplete="off" defaultValue={record.title ?? ""} />
-      </label>
-      <div class="actions">
-        <button type="submit" class="primary" disabled={isBusy}>{t("Save")}</button>
-        <button type="button" onClick={onDone}>{t("Cancel")}</button>
-      </div>
-    </form>
+    <details class="more">
+      <summary>{t("Continue with new evidence")}</summary>
+      <form
+        id="resume-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const form = event.currentTarget;
+          attempt(() => submit(form));
+        }}
+      >
+        <label>
+          {t("New evidence")}
+          {isOptional && <span class="note">{t("optional after a failed run")}</span>}
+          <textarea name="new_evidence" rows={4} />
+        </label>
+        <label>
+          {t("Files")}
+          <input type="file" name="evidence_file" multiple />
+        </label>
+        <label class="check">
+          <input type="checkbox" name="require_approval" defaultChecked={settings.tool_approval_required} />
+          {t("Ask me before sensitive tools run")}
+        </label>
+        <label class="check">
+          <input type="checkbox" name="pause_between_rounds" />
+          {t("Pause between rounds for my comments")}
+        </label>
+        <p class="actions">
+          <button type="submit" class="primary" disabled={isBusy}>{t("Start a new run from here")}</button>
+        </p>
+      </form>
+    </details>
   );
 }

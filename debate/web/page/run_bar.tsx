@@ -1,124 +1,117 @@
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { Badge, Icon, type Tone } from "@gateway/shared/ui";
-import { ask } from "./api.ts";
+import { ask, send } from "./api.ts";
 import { agentName } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
-import { formatClock, formatDuration, percent } from "./format.ts";
+import { formatClock, formatDuration } from "./format.ts";
 import { t } from "./language.ts";
-import { useNow } from "./loaded.ts";
+import { useLoaded, useNow } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
 import { notify } from "./notify.ts";
-import { type Summary, timeLeft, verdictOf } from "./summary.ts";
+import { TimeLeft } from "./part.tsx";
+import { type Summary, timeLeft } from "./summary.ts";
+import type { AccessView } from "./views.ts";
+
+/** The provider with a login. */
+const ASSIST = "assist";
 
 const TONES: Readonly<Record<string, Tone>> = { running: "accent", error: "bad", interrupted: "warn" };
 
 /** The state of a run in a line that stays in view, with what it waits for and its actions. */
-export function RunBar({ run, title, needsLogin, onRename }: {
+export function RunBar({ run, reload }: {
   readonly run: FollowedRun;
-  readonly title: string;
-  readonly needsLogin: boolean;
-  readonly onRename: () => void;
+  readonly reload: () => Promise<unknown>;
 }): JSX.Element {
-  const { record, summary, isOver, isConnected } = run;
+  const { record, summary, isOver, isBehind, isConnected } = run;
   const status = record.status ?? "unknown";
-  const wait = waitOf(run, needsLogin);
+  const wait = waitOf(run);
+  const [access] = useLoaded<AccessView>("/api/auth/status");
+  const isLoggedIn = access === undefined || (access.copilot_configured && access.copilot_session_valid);
+  const needsLogin = !isLoggedIn && (status === "running" || status === "error") &&
+    Object.values(record.models ?? {}).some((id) => id.startsWith(`${ASSIST}/`));
+  const asks = wait !== undefined || needsLogin;
+  const [isBusy, attempt] = useAction();
+  const path = `/api/runs/${record.run_id}`;
+  const end = () => ask(path, { method: "DELETE" });
+  const rename = async () => {
+    const title = prompt(t("Title (replaces the beginning of the incident)"), record.title ?? "");
+    if (title === null) return;
+    await send(`${path}/title`, { title });
+    await reload();
+  };
+  const remove = async () => {
+    if (!confirm(t("Delete this run and its record?"))) return;
+    await end();
+    location.hash = "#/runs";
+  };
+  useEffect(() => {
+    if (wait !== undefined && !isBehind) notify(record, wait.key, wait.text);
+  }, [wait?.key, isBehind]);
+  const goToRequest = () => {
+    const place = document.getElementById("waiting");
+    place?.scrollIntoView();
+    place?.focus({ preventScroll: true });
+  };
   return (
-    <div id="run-bar">
-      <Badge tone={wait === undefined ? TONES[status] ?? "idle" : "warn"}>
-        <span id="run-status">{t(wait === undefined || isOver ? status : "waits for you")}</span>
+    <div id="run-bar" class="row">
+      <Badge tone={asks ? "warn" : TONES[status] ?? "idle"}>
+        <span id="run-status">{t(asks && !isOver ? "waits for you" : status)}</span>
       </Badge>
       {wait !== undefined
-        ? <Waiting run={run} title={title} wait={wait} />
-        : isOver
-        ? <Verdict summary={summary} status={status} />
-        : <LiveLine summary={summary} />}
+        ? (
+          <button type="button" id="run-asked" class="quiet" onClick={goToRequest}>
+            {`${wait.text} `}
+            <TimeLeft since={wait.since} seconds={wait.seconds} />
+          </button>
+        )
+        : needsLogin
+        ? <a id="run-asked" href="#/login">{t("Log in to {provider}", { provider: ASSIST })}</a>
+        : !isOver && <LiveLine summary={summary} />}
       <span class="note" role="status">
         {!isConnected && !isOver && t("Connection lost. Reconnecting …")}
       </span>
       <div class="actions">
-        {record.status === "running" ? <Stop runId={record.run_id} /> : (
-          <>
-            <ShareMenu runId={record.run_id} />
-            <button type="button" class="quiet" onClick={onRename}>{t("Rename")}</button>
-            <Delete runId={record.run_id} />
-          </>
-        )}
+        {isOver
+          ? (
+            <>
+              <ShareMenu runId={record.run_id} />
+              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(rename)}>
+                {t("Rename")}
+              </button>
+              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(remove)}>
+                {t("Delete")}
+              </button>
+            </>
+          )
+          : (
+            <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(end)}>
+              <Icon name="stop" />
+              {t("Stop")}
+            </button>
+          )}
       </div>
     </div>
   );
 }
 
 interface Wait {
-  readonly kind: "approval" | "comment" | "login";
   readonly key: string;
   readonly text: string;
   readonly since: string | undefined;
-  readonly seconds: number | undefined;
+  readonly seconds: number;
 }
 
 /** The pending request of a run. */
-function waitOf({ summary, settings, isOver }: FollowedRun, needsLogin: boolean): Wait | undefined {
-  const { approvals, pausedAt } = summary;
-  const [first] = isOver ? [] : approvals.values();
-  if (first !== undefined) {
-    const others = approvals.size > 1 ? t(" and {count} more", { count: approvals.size - 1 }) : "";
-    return {
-      kind: "approval",
-      key: first.call_id,
-      text: t("Decide on {tool}", { tool: first.tool_name }) + others,
-      since: first.timestamp,
-      seconds: settings.approval_timeout_seconds,
-    };
+function waitOf({ summary: { approvals, pausedAt }, settings }: FollowedRun): Wait | undefined {
+  const [asked] = approvals.values();
+  if (asked !== undefined) {
+    const { call_id: key, tool_name: tool, timestamp: since } = asked;
+    return { key, text: t("Decide on {tool}", { tool }), since, seconds: settings.approval_timeout_seconds };
   }
-  if (pausedAt !== undefined && !isOver) {
-    const text = t("Comment, or continue");
-    return {
-      kind: "comment",
-      key: pausedAt,
-      text,
-      since: pausedAt,
-      seconds: settings.comment_timeout_seconds,
-    };
-  }
-  if (!needsLogin) return undefined;
-  return {
-    kind: "login",
-    key: "login",
-    text: t("Log in to {provider}", { provider: ASSIST }),
-    since: undefined,
-    seconds: undefined,
-  };
-}
-
-/** The provider with a login. */
-const ASSIST = "assist";
-
-const PLACES: Readonly<Record<"approval" | "comment", string>> = {
-  approval: "#waiting .card h2",
-  comment: "#comment-form textarea",
-};
-
-function Waiting({ run, title, wait: { kind, key, text, since, seconds } }: {
-  readonly run: FollowedRun;
-  readonly title: string;
-  readonly wait: Wait;
-}): JSX.Element {
-  const left = timeLeft(since, seconds, useNow(1000));
-  useEffect(() => {
-    if (!run.isBehind) notify({ id: run.record.run_id, title }, key, text);
-  }, [key, run.isBehind]);
-  const go = () => {
-    if (kind === "login") return void (location.hash = "#/login");
-    const target = document.querySelector<HTMLElement>(PLACES[kind]);
-    target?.scrollIntoView({ block: "center" });
-    target?.focus({ preventScroll: true });
-  };
-  return (
-    <button type="button" id="run-asked" class="quiet" onClick={go}>
-      {left === undefined ? text : t("{what}: {time} left", { what: text, time: formatClock(left) })}
-    </button>
-  );
+  if (pausedAt === undefined) return undefined;
+  const text = t("Comment, or continue");
+  return { key: pausedAt, text, since: pausedAt, seconds: settings.comment_timeout_seconds };
 }
 
 const DOING: Readonly<Record<string, string>> = {
@@ -132,22 +125,20 @@ function LiveLine(
   { summary: { round, maxRounds, doing, limited } }: { readonly summary: Summary },
 ): JSX.Element {
   const now = useNow(1000);
-  const since = Date.parse(doing?.since ?? "");
   const wait = timeLeft(limited?.timestamp, limited?.seconds, now) ?? 0;
-  const agent = agentName(doing?.node ?? "");
-  const parts = [
-    round > 0 && maxRounds !== undefined
-      ? t("Round {round} of {most}", { round: Math.min(round, maxRounds), most: maxRounds })
-      : "",
-    doing === undefined
-      ? ""
-      : doing.tool !== undefined
-      ? t("{agent} is running {tool}", { agent, tool: doing.tool })
-      : t(DOING[doing.node] ?? "{agent} is working", { agent }),
-    Number.isNaN(since) ? "" : formatDuration(Math.max(0, now - since) / 1000),
-  ].filter((part) => part !== "");
+  const parts: string[] = [];
+  if (maxRounds !== undefined) {
+    parts.push(t("Round {round} of {most}", { round: Math.min(round, maxRounds), most: maxRounds }));
+  }
+  if (doing !== undefined) {
+    const { node, tool, since } = doing;
+    const words = tool === undefined ? DOING[node] ?? "{agent} is working" : "{agent} is running {tool}";
+    parts.push(t(words, { agent: agentName(node), tool }));
+    const begun = Date.parse(since ?? "");
+    if (!Number.isNaN(begun)) parts.push(formatDuration(Math.max(0, now - begun) / 1000));
+  }
   return (
-    <span class="live-line">
+    <span class="live-line row">
       <span>{parts.length === 0 ? t("Starting …") : parts.join(" · ")}</span>
       {wait > 0 && (
         <Badge tone="warn" icon="clock">
@@ -155,46 +146,6 @@ function LiveLine(
         </Badge>
       )}
     </span>
-  );
-}
-
-function Verdict(
-  { summary, status }: { readonly summary: Summary; readonly status: string },
-): JSX.Element | null {
-  const { decision, imported } = summary;
-  if (decision === undefined) return null;
-  const { tone, title } = verdictOf(summary, status);
-  const share = `${percent(decision.confidence)}${imported ? t(" stated elsewhere ").trimEnd() : ""}`;
-  // The end of a run is neutral. Its result has a color.
-  return <b id="run-sure" class={tone === "good" ? "good" : ""}>{`${t(title)}, ${share}`}</b>;
-}
-
-function Stop({ runId }: { readonly runId: string }): JSX.Element {
-  const [isBusy, attempt] = useAction();
-  return (
-    <button
-      type="button"
-      class="quiet"
-      disabled={isBusy}
-      onClick={() => attempt(() => ask(`/api/runs/${runId}`, { method: "DELETE" }))}
-    >
-      <Icon name="stop" />
-      {t("Stop")}
-    </button>
-  );
-}
-
-function Delete({ runId }: { readonly runId: string }): JSX.Element {
-  const [isBusy, attempt] = useAction();
-  const remove = async () => {
-    if (!confirm(t("Delete this run and its record?"))) return;
-    await ask(`/api/runs/${runId}`, { method: "DELETE" });
-    location.hash = "#/runs";
-  };
-  return (
-    <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(remove)}>
-      {t("Delete")}
-    </button>
   );
 }
 

@@ -108,7 +108,7 @@ export function Runs(): JSX.Element {
           <FilePick label={t("Import")} icon="upload" onPick={importRun} />
         </div>
       </div>
-      <div class="filters" role="search">
+      <div class="filters row" role="search">
         <label class="search">
           <span class="unseen">{t("Search")}</span>
           <Icon name="search" />

@@ -131,7 +131,7 @@ function Incident({ settings, access, isFirst, isReady, onLogin }: {
         />
       </label>
       {files.length > 0 && (
-        <ul class="files" aria-label={t("Attached files")}>
+        <ul class="files row" aria-label={t("Attached files")}>
           {files.map((each) => (
             <li key={`${each.field} ${each.file.name}`}>
               <VisibleText text={each.file.name} limit={80} />
@@ -151,7 +151,7 @@ function Incident({ settings, access, isFirst, isReady, onLogin }: {
           ))}
         </ul>
       )}
-      <div class="send">
+      <div class="send row">
         <FilePick label={t("Attach")} icon="file" onPick={(added) => add(added)} />
         <span class="note keys">{t("Enter starts, Shift + Enter adds a line")}</span>
         <button type="submit" class={isReady ? "primary" : ""} disabled={isBusy}>

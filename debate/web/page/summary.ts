@@ -12,66 +12,44 @@ export type TimedEvent = RunEvent & { readonly timestamp?: string };
 
 export type PendingCall = ToolApprovalRequestEvent & { readonly timestamp?: string };
 
-interface Doing {
-  readonly node: string;
-  readonly tool?: string;
-  readonly since: string | undefined;
-}
-
 /** The state of a run after its events so far. */
 export interface Summary {
   round: number;
-  maxRounds: number | undefined;
-  threshold: number | undefined;
+  maxRounds?: number;
   hypotheses: readonly Hypothesis[];
-  /** The hypotheses after each change, with round and agent. */
-  readonly frames: {
-    readonly round: number;
-    readonly node: string;
-    readonly hypotheses: readonly Hypothesis[];
-  }[];
-  /** The probability of each hypothesis over time, by ID. */
-  readonly shares: Map<
-    string,
-    readonly { readonly round: number; readonly node: string; readonly share: number }[]
-  >;
-  decision: Decision | undefined;
+  /** The changes of the hypotheses. */
+  readonly frames: HypothesisUpdateEvent[];
+  decision?: Decision;
   readonly calls: Map<string, ToolCallEvent>;
   /** Pending calls by ID, with the time of their request and the text that the agent wrote with the call. */
   readonly approvals: Map<string, PendingCall>;
   /** The calls that are approved for the whole run, by the ID of the first. */
-  readonly allowed: Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>;
+  readonly allowed: Map<string, PendingCall>;
   /** The current pause of a model because of a rate limit. `tries` counts the pauses of this model call. */
-  limited:
+  limited?:
     | { readonly timestamp?: string | undefined; readonly seconds: number; readonly tries: number }
     | undefined;
   /** The time of the request for a comment. */
-  pausedAt: string | undefined;
+  pausedAt?: string | undefined;
   /** The agent that speaks, and the tool that runs for it. */
-  doing: Doing | undefined;
-  tokens: number | undefined;
+  doing?: { readonly node: string; readonly tool?: string; readonly since: string | undefined } | undefined;
+  /** The streamed text of the current turn. */
+  live?: { readonly role: string; readonly text: string } | undefined;
+  tokens?: number;
   problem: string;
   /** The run was imported and not checked here. */
-  imported: boolean;
+  readonly imported: boolean;
 }
 
 /** Starts an empty summary. The page shows it before the conversation. */
 export function beginSummary(imported = false): Summary {
   return {
     round: 0,
-    maxRounds: undefined,
-    threshold: undefined,
     hypotheses: [],
     frames: [],
-    shares: new Map(),
-    decision: undefined,
     calls: new Map(),
     approvals: new Map(),
     allowed: new Map(),
-    limited: undefined,
-    pausedAt: undefined,
-    doing: undefined,
-    tokens: undefined,
     problem: "",
     imported,
   };
@@ -82,32 +60,35 @@ export function tell(summary: Summary, event: TimedEvent): void {
   if ("total_tokens" in event && typeof event.total_tokens === "number") summary.tokens = event.total_tokens;
   switch (event.type) {
     case "run_started":
-      Object.assign(summary, {
-        round: event.round,
-        maxRounds: event.max_rounds,
-        threshold: event.confidence_threshold,
-      });
+      summary.round = event.round;
+      summary.maxRounds = event.max_rounds;
       break;
     case "agent_turn_started":
       speak(summary, event.agent_node, event);
+      summary.live = { role: event.agent_role, text: "" };
       break;
-    case "agent_reasoning":
+    case "agent_delta": {
+      if (summary.doing?.node !== event.agent_node) speak(summary, event.agent_node, event);
+      const before = summary.live?.role === event.agent_role ? summary.live.text : "";
+      summary.live = { role: event.agent_role, text: before + event.delta };
       summary.limited = undefined;
       break;
-    case "agent_delta":
-      if (summary.doing?.node !== event.agent_node) speak(summary, event.agent_node, event);
+    }
+    // A turn ends with a stored event that has its whole text.
+    case "agent_reasoning":
+      summary.live = undefined;
       summary.limited = undefined;
       break;
     case "agent_completed":
     case "agent_skipped":
+      beSilent(summary);
       // The moderator sends no event when it begins.
       if (event.node === "diagnostic_rebuttal_agent") speak(summary, "moderator_agent", event);
-      else Object.assign(summary, { doing: undefined, limited: undefined });
       break;
     case "tool_approval_request":
       summary.approvals.set(event.call_id, event);
       // The agent waits for the operator.
-      summary.doing = undefined;
+      beSilent(summary);
       break;
     case "tool_approval_resolved": {
       const asked = summary.approvals.get(event.call_id);
@@ -119,6 +100,7 @@ export function tell(summary: Summary, event: TimedEvent): void {
       summary.allowed.delete(event.call_id);
       break;
     case "tool_call_started":
+      beSilent(summary);
       speak(summary, event.agent_node, event, event.tool_name);
       break;
     case "tool_call":
@@ -126,15 +108,13 @@ export function tell(summary: Summary, event: TimedEvent): void {
       speak(summary, event.agent_node, event);
       break;
     case "hypothesis_update":
-      tellHypotheses(summary, event);
+      summary.hypotheses = event.hypotheses;
+      summary.frames.push(event);
       break;
     case "moderator_decision":
-      Object.assign(summary, {
-        decision: event.decision,
-        round: event.round,
-        doing: undefined,
-        limited: undefined,
-      });
+      summary.decision = event.decision;
+      summary.round = event.round;
+      beSilent(summary);
       break;
     case "model_waiting":
       summary.limited = {
@@ -162,45 +142,39 @@ function speak(summary: Summary, node: string, { timestamp: since }: TimedEvent,
   summary.doing = { node, since, ...(tool !== undefined && { tool }) };
 }
 
+function beSilent(summary: Summary): void {
+  summary.doing = undefined;
+  summary.live = undefined;
+  summary.limited = undefined;
+}
+
 /** Removes the pending requests of a finished run. */
 export function endSummary(summary: Summary): void {
   summary.approvals.clear();
   summary.allowed.clear();
-  Object.assign(summary, { pausedAt: undefined, limited: undefined, doing: undefined });
+  summary.pausedAt = undefined;
+  beSilent(summary);
 }
 
-function tellHypotheses(summary: Summary, { hypotheses, round, node }: HypothesisUpdateEvent): void {
-  summary.hypotheses = hypotheses;
-  summary.frames.push({ round, node, hypotheses });
-  for (const { id, probability } of hypotheses) {
-    const shares = summary.shares.get(id) ?? [];
-    const last = shares.at(-1);
-    if (typeof probability !== "number" || (last?.share === probability && last.round === round)) continue;
-    summary.shares.set(id, [...shares, { round, node, share: probability }]);
-  }
+interface Verdict {
+  readonly tone: "good" | "bad" | "warn" | "accent";
+  readonly title: string;
 }
 
-type Tone = "good" | "bad" | "warn" | "accent";
-const VERDICTS: Readonly<Record<string, readonly [Tone, string]>> = {
-  cause: ["good", "Cause found"],
-  no_confident_cause: ["warn", "No confident cause"],
-};
-const STOPPED: typeof VERDICTS = {
-  error: ["bad", "The run failed"],
-  cancelled: ["warn", "The run was stopped"],
-  interrupted: ["warn", "The server stopped during the run"],
+/** By the outcome of the decision, or else by the state of the run. */
+const VERDICTS: Readonly<Record<string, Verdict>> = {
+  cause: { tone: "good", title: "Cause found" },
+  no_confident_cause: { tone: "warn", title: "No confident cause" },
+  error: { tone: "bad", title: "The run failed" },
+  cancelled: { tone: "warn", title: "The run was stopped" },
+  interrupted: { tone: "warn", title: "The server stopped during the run" },
 };
 
 /** The verdict as a short text, with its color. */
-export function verdictOf(
-  { decision, imported }: Pick<Summary, "decision" | "imported">,
-  status: string | null | undefined,
-): { readonly tone: Tone; readonly title: string } {
+export function verdictOf({ decision, imported }: Summary, status: string | null | undefined): Verdict {
   if (imported) return { tone: "warn", title: "Imported; nothing in it was checked here" };
-  const outcome = VERDICTS[decision?.grounding?.outcome ?? ""];
-  if (outcome !== undefined) return { tone: outcome[0], title: outcome[1] };
-  const stopped = STOPPED[status ?? ""];
-  if (stopped !== undefined) return { tone: stopped[0], title: stopped[1] };
+  const known = VERDICTS[decision?.grounding?.outcome ?? ""] ?? VERDICTS[status ?? ""];
+  if (known !== undefined) return known;
   if (status === "running") {
     return { tone: "accent", title: decision === undefined ? "No cause yet" : "Undecided so far" };
   }
@@ -208,28 +182,20 @@ export function verdictOf(
   return { tone: "warn", title: "Stated by the moderator; the evidence was not checked" };
 }
 
+const byProbability = (a: Hypothesis, b: Hypothesis) => (b.probability ?? -1) - (a.probability ?? -1);
+
 /** The leading hypothesis is the moderator's choice, or else the likeliest open one. */
-export function leadOf(
-  { decision, hypotheses }: Pick<Summary, "decision" | "hypotheses">,
-): Hypothesis | undefined {
-  const grounding = decision?.grounding;
-  if (grounding !== undefined) return hypotheses.find(({ id }) => id === grounding.hypothesis_id);
-  if (decision !== undefined) {
-    const named = decision.leading_hypothesis ?? "";
-    return hypotheses.find(({ id }) => named === id || /^[^\w-]/.test(afterStart(named, id) ?? ""));
+export function leadOf({ decision, hypotheses }: Summary): Hypothesis | undefined {
+  if (decision === undefined) {
+    return hypotheses.filter(({ state }) => state !== "rejected").toSorted(byProbability)[0];
   }
-  return hypotheses.filter(({ state }) => state !== "rejected")
-    .toSorted((a, b) => (b.probability ?? -1) - (a.probability ?? -1))[0];
+  const { grounding, leading_hypothesis } = decision;
+  const named = grounding === undefined ? leading_hypothesis?.split(/[^\w-]/)[0] : grounding.hypothesis_id;
+  return hypotheses.find(({ id }) => id === named);
 }
-
-function afterStart(text: string, start: string): string | undefined {
-  return text.startsWith(start) ? text.slice(start.length) : undefined;
-}
-
-const MAX_CAUSE = 260;
 
 /** The cause in one sentence, from the hypothesis with the checked evidence. */
-export function causeOf(summary: Pick<Summary, "decision" | "hypotheses">): string {
+export function causeOf(summary: Summary): string {
   return sentenceOf(leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "");
 }
 
@@ -237,34 +203,39 @@ export function causeOf(summary: Pick<Summary, "decision" | "hypotheses">): stri
 export function sentenceOf(said: string): string {
   const text = said.trim().replace(/^(?:H-?)?\d+:\s*/, "").replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
   const end = text.search(/[.!?](?:\s|$)/);
-  const sentence = end < 0 ? text : text.slice(0, end + 1);
-  return sentence.length <= MAX_CAUSE
-    ? sentence
-    : `${sentence.slice(0, MAX_CAUSE).replace(/(?<!\s)\s+\S*$/, "")} …`;
+  return shorten(end < 0 ? text : text.slice(0, end + 1), 260);
+}
+
+function shorten(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most).replace(/(?<!\s)\s+\S*$/, "")} …`;
 }
 
 /** The hypotheses by weight: leading, confirmed, open by probability, rejected. */
-export function ranked(summary: Pick<Summary, "decision" | "hypotheses">): readonly Hypothesis[] {
+export function ranked(summary: Summary): readonly Hypothesis[] {
   const lead = leadOf(summary);
-  const rank = (each: Hypothesis) =>
-    each === lead ? 0 : each.state === "confirmed" ? 1 : each.state === "active" ? 2 : 3;
-  return summary.hypotheses.toSorted((a, b) =>
-    rank(a) - rank(b) || (b.probability ?? -1) - (a.probability ?? -1)
-  );
+  const rank = (each: Hypothesis) => each === lead ? 0 : ["confirmed", "active"].indexOf(each.state) + 1 || 3;
+  return summary.hypotheses.toSorted((a, b) => rank(a) - rank(b) || byProbability(a, b));
 }
-
-const MAX_TITLE = 90;
 
 /** The first line of a topic, truncated. */
 export function titleOf(topic: string | null | undefined): string {
-  const line = (topic ?? "").split("\n").map((each) => each.replace(/^[#\s>*-]+/, "").trim())
-    .find((each) => each !== "") ?? "";
-  return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE).replace(/(?<!\s)\s+\S*$/, "")} …`;
+  const lines = (topic ?? "").split("\n").map((each) => each.replace(/^[#\s>*-]+/, "").trim());
+  return shorten(lines.find((each) => each !== "") ?? "", 90);
 }
 
 /** The distinct models of a run. */
 export function modelsOf(models: Readonly<Record<string, string>> | null | undefined): string {
   return [...new Set(Object.values(models ?? {}))].filter((each) => each !== "").join(", ");
+}
+
+/**
+ * Compares the IDs of events, which are `12`, or `12.3` for events that are not stored. After a reconnect, the server
+ * can send an event again.
+ */
+export function isLater(id: string, than: string): boolean {
+  const [stored = 0, part = 0] = id.split(".").map(Number);
+  const [storedBefore = 0, partBefore = 0] = than.split(".").map(Number);
+  return stored > storedBefore || (stored === storedBefore && part > partBefore);
 }
 
 /** The remaining milliseconds of a wait, or `undefined` if its start is unknown. */

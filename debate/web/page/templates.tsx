@@ -25,7 +25,7 @@ export function Templates(): JSX.Element {
   const path = chosen || options[0]?.[0];
   return (
     <>
-      <div class="stack intro">
+      <div class="stack tight">
         <h1 tabIndex={-1}>{t("Templates")}</h1>
         <p class="muted">
           {t(
@@ -109,10 +109,10 @@ function Editor({ path }: { readonly path: string }): JSX.Element | null {
         </Problem>
       )}
       {preview !== undefined && preview.prompts.length > 0 && (
-        <section class="stack" id="template-preview" aria-labelledby="preview-title">
+        <section class="folds stack" id="template-preview" aria-labelledby="preview-title">
           <h2 id="preview-title">{t("Prompts of the first round")}</h2>
           {preview.prompts.map(({ node, messages }) => (
-            <details key={node} class="fold">
+            <details key={node} class="more">
               <summary>{AGENTS[node] ?? node}</summary>
               {messages.map(({ role, content }, index) => (
                 <div key={index}>

@@ -3,6 +3,7 @@ import {
   beginSummary,
   causeOf,
   dollarsOf,
+  isLater,
   leadOf,
   ranked,
   type Summary,
@@ -104,11 +105,6 @@ Deno.test("every change of the hypotheses is kept", () => {
   assert.deepEqual(frames.map(({ round, hypotheses }) => [round, hypotheses.length]), [[1, 1], [2, 2]]);
 });
 
-Deno.test("each change of a probability is kept once", () => {
-  const again = summaryOf(update(1, POOL), update(1, POOL), update(2, { ...POOL, probability: 0.9 }));
-  assert.deepEqual(again.shares.get("H-1")?.map(({ share }) => share), [0.4, 0.9]);
-});
-
 Deno.test("a pending request ends with its decision or with the run", () => {
   const waiting = summaryOf(
     { type: "tool_approval_request", call_id: "a" },
@@ -159,6 +155,32 @@ Deno.test.each([
   { name: "nobody after the end", events: [TURN, { type: "run_finished" }], doing: undefined },
 ])("the summary says who speaks: $name", ({ events, doing }) => {
   assert.deepEqual(summaryOf(...events).doing, doing);
+});
+
+Deno.test("the streamed text is that of one turn", () => {
+  const [one, other] = ["Primary Diagnosis", "Skeptical Reviewer"];
+  const delta = (agent_role: string, text: string) => ({ type: "agent_delta", agent_role, delta: text });
+  const liveAfter = (...events: readonly object[]) => summaryOf(...events).live;
+  assert.deepEqual(liveAfter(delta(one, "a"), delta(one, "b")), { role: one, text: "ab" });
+  assert.deepEqual(liveAfter(delta(one, "a"), delta(other, "b")), { role: other, text: "b" });
+  assert.deepEqual(liveAfter(delta(one, "a"), { type: "agent_turn_started", agent_role: one }), {
+    role: one,
+    text: "",
+  });
+  for (const type of ["agent_completed", "agent_reasoning", "tool_call_started", "run_finished"]) {
+    assert.equal(liveAfter(delta(one, "a"), { type }), undefined, type);
+  }
+});
+
+Deno.test.each([
+  { name: "the next event", id: "13", than: "12", later: true },
+  { name: "the same event again", id: "12", than: "12", later: false },
+  { name: "an event that is not stored", id: "12.1", than: "12", later: true },
+  { name: "the next one after it", id: "12.10", than: "12.9", later: true },
+  { name: "a stored event after it", id: "13", than: "12.10", later: true },
+  { name: "an older one", id: "9.5", than: "12", later: false },
+])("isLater() orders $name", ({ id, than, later }) => {
+  assert.equal(isLater(id, than), later);
 });
 
 Deno.test("a pause for a rate limit ends with the first text, and a failure keeps the provider's words", () => {
