@@ -178,7 +178,7 @@ browserTest(
       await page.keyboard.press("Escape");
       await page.keyboard.press("h");
       assert.equal(await focused(), "hypotheses");
-      const link = page.locator("#answer button.link").first();
+      const link = page.locator("#answer button.mark-link").first();
       await link.focus();
       await page.locator("#waiting .card").waitFor();
       const { events } = await server.json(`/api/runs/${runId}`);

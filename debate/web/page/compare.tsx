@@ -20,45 +20,47 @@ export function Compare({ one, other }: { readonly one: string; readonly other: 
   return (
     <>
       <h1 tabIndex={-1}>{t("Two runs compared")}</h1>
-      <div class="table compare">
-        <table role="table" aria-label={t("Two runs compared")}>
-          <thead role="rowgroup">
-            <tr role="row">
-              <td role="cell" />
-              {records.map((record) => (
-                <th key={record.run_id} role="columnheader" scope="col">
-                  <a href={`#/runs/${record.run_id}`}>
-                    <VisibleText text={nameOf(record)} lines limit={200} />
-                  </a>
-                  <span class="sub">
-                    <StateBadge run={record} />
-                  </span>
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody role="rowgroup">
-            {Object.entries(left).map(([name, fact]) => {
-              const facing = right[name] ?? "";
-              const isSame = JSON.stringify(fact) === JSON.stringify(facing);
-              return fact.length + facing.length > 0 && (
-                <tr key={name} role="row" class={isSame ? "same" : "differs"}>
-                  <th role="rowheader" scope="row">
-                    {name}
-                    {!isSame && <span class="unseen">{t(", different")}</span>}
+      {records.length === 2 && (
+        <div class="table compare">
+          <table role="table" aria-label={t("Two runs compared")}>
+            <thead role="rowgroup">
+              <tr role="row">
+                <td role="cell" />
+                {records.map((record) => (
+                  <th key={record.run_id} role="columnheader" scope="col">
+                    <a href={`#/runs/${record.run_id}`}>
+                      <VisibleText text={nameOf(record)} lines limit={200} />
+                    </a>
+                    <span class="sub">
+                      <StateBadge run={record} />
+                    </span>
                   </th>
-                  <td role="cell">
-                    <Shown fact={fact} facing={facing} />
-                  </td>
-                  <td role="cell">
-                    <Shown fact={facing} facing={fact} />
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+                ))}
+              </tr>
+            </thead>
+            <tbody role="rowgroup">
+              {Object.entries(left).map(([name, fact]) => {
+                const facing = right[name] ?? "";
+                const isSame = JSON.stringify(fact) === JSON.stringify(facing);
+                return fact.length + facing.length > 0 && (
+                  <tr key={name} role="row" class={isSame ? "same" : "differs"}>
+                    <th role="rowheader" scope="row">
+                      {name}
+                      {!isSame && <span class="unseen">{t(", different")}</span>}
+                    </th>
+                    <td role="cell">
+                      <Shown fact={fact} facing={facing} />
+                    </td>
+                    <td role="cell">
+                      <Shown fact={facing} facing={fact} />
+                    </td>
+                  </tr>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
     </>
   );
 }

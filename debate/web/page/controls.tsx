@@ -14,7 +14,7 @@ export function Pick({ label, icon, isQuiet = false, name, options, picked, onPi
   readonly onPick?: (value: string, select: HTMLSelectElement) => void;
 }): JSX.Element {
   return (
-    <label class={icon && "choice"} title={icon && label}>
+    <label class={icon && "choice button quiet"} title={icon && label}>
       {isQuiet || icon ? <span class="unseen">{label}</span> : label}
       {icon && <Icon name={icon} />}
       <select name={name} onChange={({ currentTarget: select }) => onPick?.(select.value, select)}>

@@ -3,8 +3,7 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { t } from "./language.ts";
 import { Calls } from "./markdown.tsx";
 import { ThreadRow } from "./row.tsx";
-import type { LiveText } from "./stream.ts";
-import type { TimedEvent } from "./summary.ts";
+import type { Summary, TimedEvent } from "./summary.ts";
 import { beginThread, extendThread, type Row } from "./thread.ts";
 
 const NO_MODELS = {};
@@ -15,7 +14,7 @@ const NO_MODELS = {};
  */
 export function Conversation({ events, live, isOver, models = NO_MODELS }: {
   readonly events: readonly TimedEvent[];
-  readonly live: LiveText | undefined;
+  readonly live: Summary["live"];
   readonly isOver: boolean;
   readonly models?: Readonly<Record<string, string>> | undefined;
 }): JSX.Element {

@@ -1,5 +1,5 @@
 import { type ComponentChildren, createContext, type JSX } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { Problem, VisibleText } from "@gateway/shared/ui";
 import { whyOf } from "./api.ts";
 import { t } from "./language.ts";
@@ -53,8 +53,11 @@ export function useNotices(): Notices {
 export function useAction(): readonly [isBusy: boolean, attempt: (act: () => unknown) => Promise<void>] {
   const { complain } = useNotices();
   const [isBusy, setBusy] = useState(false);
+  // A second click can come before the control is disabled.
+  const isRunning = useRef(false);
   const attempt = async (act: () => unknown) => {
-    if (isBusy) return;
+    if (isRunning.current) return;
+    isRunning.current = true;
     setBusy(true);
     complain("");
     try {
@@ -62,6 +65,7 @@ export function useAction(): readonly [isBusy: boolean, attempt: (act: () => unk
     } catch (error) {
       complain(t("Not done: {why}", { why: whyOf(error) }));
     } finally {
+      isRunning.current = false;
       setBusy(false);
     }
   };
