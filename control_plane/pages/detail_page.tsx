@@ -5,15 +5,13 @@ import type { JSX } from "preact";
 import { DecisionForm, type FormOptions } from "./decision_form.tsx";
 import { formatUtc } from "./format.ts";
 import { LIST_PATH, renderPage } from "./page.tsx";
+import { Command, Content, Manifest } from "./request_content.tsx";
 import {
   Age,
   AllFacts,
   Asked,
-  Command,
-  Content,
   isOwnRequest,
   KeyFacts,
-  Manifest,
   parseTime,
   type RequestFacts,
   Status,

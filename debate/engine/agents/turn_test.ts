@@ -22,9 +22,7 @@ Deno.test("takeTurn() runs a tool and emits its events in order, with one ID", a
   const fixture = diagnose([
     { text: "Looking.", toolCalls: [call("http_get", { url: "http://a" })] },
     DIAGNOSIS,
-  ], {
-    approve: () => Promise.resolve("approved"),
-  });
+  ], { approve: () => Promise.resolve("approved") });
   const outcome = await fixture.run();
   assert.deepEqual(fixture.types().slice(1, 8), [
     "agent_turn_started",
