@@ -8,6 +8,7 @@ import {
   foldIdentity,
   formatDuration,
   formatKeyPath,
+  formatSpan,
   hasInvisible,
   isSameIdentity,
   isUnsafe,
@@ -160,6 +161,20 @@ Deno.test.each([
   { milliseconds: 9_223_369_200_000, text: "2562047h0m0s" },
 ])("formatDuration() writes $milliseconds ms as $text", ({ milliseconds, text }) => {
   assert.equal(formatDuration(milliseconds), text);
+});
+
+Deno.test.each([
+  { ms: -5000, text: "0 s" },
+  { ms: 999, text: "0 s" },
+  { ms: 59_999, text: "59 s" },
+  { ms: 60_000, text: "1 min" },
+  { ms: 99_000, text: "1 min 39 s" },
+  { ms: 3_600_000, text: "1 h" },
+  { ms: 3_660_000, text: "1 h 1 min" },
+  { ms: 86_400_000, text: "1 day" },
+  { ms: 3 * 86_400_000 + 4 * 3_600_000, text: "3 days 4 h" },
+])("formatSpan() of $ms ms returns $text", ({ ms, text }) => {
+  assert.equal(formatSpan(ms), text);
 });
 
 Deno.test.each([

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { render } from "preact-render-to-string";
 import { findSuspiciousCharacters, segmentText, VisibleText } from "./visible_text.tsx";
 import { anyCharacter, assertLinearWork, readHtml } from "@gateway/shared/testing";
-import { formatSpan, visibleText } from "@gateway/shared/text";
+import { visibleText } from "@gateway/shared/text";
 
 const showText = (text: string, options: { readonly limit?: number; readonly lines?: boolean } = {}) =>
   render(<VisibleText text={text} {...options} />);
@@ -153,18 +153,4 @@ Deno.test("pages and terminals escape the same characters (property)", () => {
   );
   const texts = fc.oneof(fc.string({ unit: anyCharacter(fc) }), fc.string({ unit: units }));
   fc.assert(fc.property(texts, shownAlike), { numRuns: 1000 });
-});
-
-Deno.test.each([
-  { ms: -5000, text: "0 s" },
-  { ms: 999, text: "0 s" },
-  { ms: 59_999, text: "59 s" },
-  { ms: 60_000, text: "1 min" },
-  { ms: 99_000, text: "1 min 39 s" },
-  { ms: 3_600_000, text: "1 h" },
-  { ms: 3_660_000, text: "1 h 1 min" },
-  { ms: 86_400_000, text: "1 day" },
-  { ms: 3 * 86_400_000 + 4 * 3_600_000, text: "3 days 4 h" },
-])("formatSpan() of $ms ms returns $text", ({ ms, text }) => {
-  assert.equal(formatSpan(ms), text);
 });
