@@ -242,6 +242,13 @@ function prepare(command: string, effect: Effect | undefined, keys: string) {
 const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
 const read = (path: string) => Deno.readTextFile(path).catch(() => "");
 
+// An editor whose terminal is gone still writes files, and an agent does not end.
+const KILL_LEFTOVERS = `
+while left=$(grep -lsFz "TMPDIR=$0" /proc/[0-9]*/environ); [ -n "$left" ]; do
+  for each in $left; do each=\${each%/*}; kill -9 "\${each#/proc/}"; done
+done
+`;
+
 /** Runs a command. Returns its output if it does not have the effect. */
 async function findFailure({ command, effect, keys }: typeof RUNS[number], database: string) {
   await using folder = await createFolder();
@@ -289,6 +296,7 @@ async function findFailure({ command, effect, keys }: typeof RUNS[number], datab
     else await terminal.write(new TextEncoder().encode(keys)).catch(() => {});
   }
   await child.status;
+  await new Deno.Command("sh", { args: ["-c", KILL_LEFTOVERS, path] }).output();
   listener.close();
   await served;
   const { stdout } = await new Deno.Command("find", { args: [path, "-name", "proof*"] }).output();
