@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
-import { ACCESS_GUIDES, followGuide, type Following, readGuide } from "./guides.ts";
+import { ACCESS_GUIDES, followGuide, readGuide } from "./guides.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { OLD, release } from "./two_releases.ts";
 
@@ -53,11 +53,7 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
   await using machine = await root.boot();
   await machine.must("sh", "-c", HOST);
   const printed: string[] = [];
-  const notRun = await followOn(machine, "docs/tutorial.md", async (text, output) => {
-    printed.push(output);
-    if (!text.includes("systemctl enable")) return;
-    for (const monitor of MONITORS) await ready(machine, monitor);
-  });
+  const notRun = await followOn(machine, "docs/tutorial.md", printed);
   assert.equal(notRun, 0);
   assert.match(
     printed.join("\n"),
@@ -70,13 +66,17 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
   for (const path of Object.keys(ACCESS_GUIDES)) await followOn(machine, path);
 }
 
-/** Runs the commands of a guide. Returns the number of blocks that are not run. */
-async function followOn(machine: Machine, path: string, after?: Following["after"]): Promise<number> {
+/** Runs the commands of a guide, and appends their outputs. Returns the number of blocks that are not run. */
+async function followOn(machine: Machine, path: string, printed: string[] = []): Promise<number> {
   let id: string | undefined;
   const list = ["broker-ctl", "approval", "list", "--status", "pending", "--json"] as const;
   const withKey = await keyFiller(machine);
   return await followGuide(machine, readGuide(await Deno.readTextFile(`${ROOT}${path}`)), {
-    ...(after !== undefined && { after }),
+    after: async (text, output) => {
+      printed.push(output);
+      if (!/systemctl (?:enable|restart)/.test(text)) return;
+      for (const monitor of MONITORS) await ready(machine, monitor);
+    },
     fill: (text) => withKey(text).replace(/ allow ID\b/, ` allow ${id}`),
     // Only the request that waits for an approval keeps running.
     started: () =>

@@ -42,7 +42,7 @@ export const OPERATION_GUIDES: Readonly<Record<string, number>> = {
   "docs/guides/uninstall.md": 10,
 };
 
-export interface Following {
+interface Following {
   /** Working directory of the commands; the home directory by default. */
   readonly folder?: string;
   /** Replaces the example values of a block by real values. */
