@@ -19,28 +19,39 @@ const OPTIONAL_NATIVE = ["cpu-features", "*.node"] as const;
 
 interface BundleFolders {
   readonly sources: string;
-  /** The directory of `signer/main.js` and the others, or the one file; absolute. */
+  /** The absolute path of the directory of the bundles. */
   readonly output: string;
 }
 
-/** Bundles all programs, or those of some directories. Modules that are loaded on demand stay separate files. */
+/** Bundles all programs, or those of some directories, and the pages that they serve. */
 export async function bundleAll({ sources, output }: BundleFolders, only?: readonly string[]): Promise<void> {
   await run(Deno.execPath(), ["task", "--quiet", "pages"], { cwd: sources });
   for (const [folder, programs] of Map.groupBy(PROGRAMS, ({ folder }) => folder)) {
     if (only !== undefined && !only.includes(folder)) continue;
-    const target = join(output, folder);
-    const args = [...options(programs[0]?.member ?? ""), "--code-splitting", `--outdir=${target}`];
-    await run(Deno.execPath(), [...args, ...programs.map(({ entry }) => entry)], { cwd: sources });
-    await mend(await Array.fromAsync(Deno.readDir(target), ({ name }) => join(target, name)));
+    const entries = programs.map(({ entry }) => entry);
+    await bundle(programs[0]?.member ?? "", entries, { sources, output: join(output, folder) });
   }
 }
 
-export async function bundleOne(
-  { entry, member }: { readonly entry: string; readonly member: string },
+/**
+ * Bundles modules of one member. Modules that are loaded on demand stay separate files: in one file, the bundler does
+ * not run the start of a library that is needed both on demand and at once.
+ */
+export async function bundle(
+  member: string,
+  entries: readonly string[],
   { sources, output }: BundleFolders,
 ): Promise<void> {
-  await run(Deno.execPath(), [...options(member), `--output=${output}`, entry], { cwd: sources });
-  await mend([output]);
+  const external = OPTIONAL_NATIVE.map((name) => `--external=${name}`);
+  const options = [
+    "--quiet",
+    "--platform=deno",
+    "--code-splitting",
+    ...external,
+    `--config=${member}/deno.json`,
+  ];
+  await run(Deno.execPath(), ["bundle", ...options, `--outdir=${output}`, ...entries], { cwd: sources });
+  await mend(await Array.fromAsync(Deno.readDir(output), ({ name }) => join(output, name)));
 }
 
 async function mend(paths: readonly string[]): Promise<void> {
@@ -50,11 +61,6 @@ async function mend(paths: readonly string[]): Promise<void> {
     const text = narrowComments(mended);
     if (text !== files.get(path)) await Deno.writeTextFile(path, text);
   }
-}
-
-function options(member: string): readonly string[] {
-  const external = OPTIONAL_NATIVE.map((name) => `--external=${name}`);
-  return ["bundle", "--quiet", "--platform=deno", ...external, `--config=${member}/deno.json`];
 }
 
 const WHOLLY_COMMON_JS = /^export default require_\w+\(\);?$/m;

@@ -1,7 +1,7 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { parseStandardJson } from "@gateway/shared/json";
 import { type Executable, EXECUTABLES } from "./executables.ts";
-import { bundleOne } from "./bundle.ts";
+import { bundle } from "./bundle.ts";
 import type { Runtime } from "./runtimes.ts";
 import type { Sources } from "./sources.ts";
 import { pack, PROGRAM_MODE, write } from "./stage.ts";
@@ -69,9 +69,8 @@ export async function prepareImages(
     const sets: Record<string, unknown> = { healthy: { net: ["127.0.0.1:8000"] } };
     for (const program of programs) {
       sets[program.permissionSet] ??= await readSet(folder, program);
-      const bundle = join(BUNDLES, `${program.name}.js`);
-      await write(join(root, bundle), await bundleText(program, { folder, work }));
-      const start = `#!/${DENO} -P=${program.permissionSet}\nimport "/${bundle}";\n`;
+      const entry = await bundleProgram(program, { folder, work, root });
+      const start = `#!/${DENO} -P=${program.permissionSet}\nimport "/${entry}";\n`;
       await write(join(root, BIN, program.name), start, PROGRAM_MODE);
     }
     await write(join(root, BUNDLES, "package.json"), JSON.stringify({ name: "gateway", type: "module" }));
@@ -93,9 +92,10 @@ async function readSet(folder: string, { member, permissionSet }: ImageProgram):
   throw new Error(`Cannot make an image: ${member} has no permission set ${permissionSet}`);
 }
 
-async function bundleText(
+/** Returns the path of the module to start with, in the image. */
+async function bundleProgram(
   { name, member, entry }: ImageProgram,
-  { folder, work }: { readonly folder: string; readonly work: string },
+  { folder, work, root }: { readonly folder: string; readonly work: string; readonly root: string },
 ): Promise<string> {
   let module = entry;
   if (typeof module !== "string") {
@@ -103,8 +103,12 @@ async function bundleText(
     await Deno.writeTextFile(join(folder, path), module.text);
     module = path;
   }
-  const bundled = join(work, `${name}.js`);
-  await bundleOne({ entry: module, member }, { sources: folder, output: bundled });
-  // The bundle is imported here, so it is not the main module.
-  return (await Deno.readTextFile(bundled)).replaceAll("import.meta.main", "true");
+  const output = join(work, `image-bundle-${name}`);
+  await bundle(member, [module], { sources: folder, output });
+  for await (const { name: file } of Deno.readDir(output)) {
+    // The start module imports the bundle, so the bundle is not the main module.
+    const text = (await Deno.readTextFile(join(output, file))).replaceAll("import.meta.main", "true");
+    await write(join(root, BUNDLES, name, file), text);
+  }
+  return join(BUNDLES, name, basename(module).replace(/\.ts$/, ".js"));
 }
