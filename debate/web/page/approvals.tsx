@@ -120,7 +120,7 @@ function Approval({ runId, call, seconds, isSettled }: {
         </p>
       )}
       {reason !== undefined && reason !== "" && (
-        <blockquote class="said">
+        <blockquote>
           <p class="note">{t("The agent wrote before this call:")}</p>
           <p>
             <VisibleText text={reason} limit={600} lines />

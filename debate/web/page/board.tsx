@@ -34,13 +34,13 @@ function HypothesisRow({ hypothesis, calls, leads }: {
   return (
     <li class={`hypothesis stack tight ${state}`}>
       <div class="head">
-        <b class="id">
+        <b>
           <VisibleText text={id} />
         </b>
         <Badge tone={TONES[state] ?? "idle"}>
           {leads ? t("{state}, leads", { state: t(state) }) : t(state)}
         </Badge>
-        {typeof probability === "number" && <span class="odds actions">{percent(probability)}</span>}
+        {typeof probability === "number" && <span class="actions">{percent(probability)}</span>}
       </div>
       <p>
         <VisibleText text={text} lines />

@@ -64,7 +64,10 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
         <span class="note">
           {typeof model === "string" && <VisibleText text={model} limit={80} lines />}
           {tokens !== undefined && (
-            <span class="count">{t("{count} tokens", { count: tokens.toLocaleString(LANGUAGE) })}</span>
+            <span class="count">
+              {typeof model === "string" && " · "}
+              {t("{count} tokens", { count: tokens.toLocaleString(LANGUAGE) })}
+            </span>
           )}
         </span>
         {!Number.isNaN(time.getTime()) && (
@@ -140,7 +143,7 @@ function TextPart({ part: { kind, id = "", share, text } }: { readonly part: Age
           ? <span class="unseen">{t("Hypothesis")}</span>
           : <Badge tone={VERDICTS[kind]}>{t(kind)}</Badge>}
         {share !== undefined && (
-          <span class="share row">
+          <span class="share">
             <span class="unseen">{t("Probability")}</span>
             {percent(share)}
           </span>
