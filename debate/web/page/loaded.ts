@@ -3,18 +3,18 @@ import { ask, whyOf } from "./api.ts";
 import { useNotices } from "./notices.tsx";
 
 /**
- * Loads a view of the server, again at an interval if given. A failure of the first load is reported. The last value
- * is the reason why the shown view can be out of date.
+ * Loads a view of the server, again at an interval if given; without a path, nothing. A failure of the first load is
+ * reported. The last value is the reason why the shown view can be out of date.
  */
 export function useLoaded<View>(
-  path: string,
+  path: string | undefined,
   everyMs?: number,
 ): readonly [view: View | undefined, reload: () => Promise<void>, stale: string] {
   const { complain } = useNotices();
   const [view, setView] = useState<View>();
   const [stale, setStale] = useState("");
   const load = async () => {
-    setView(await ask<View>(path));
+    if (path !== undefined) setView(await ask<View>(path));
     setStale("");
   };
   useEffect(() => {

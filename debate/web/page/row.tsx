@@ -16,8 +16,7 @@ interface RowProps<Kind extends Row["kind"] = Row["kind"]> {
   /** The text that the agent of this turn writes. */
   readonly live?: string | undefined;
   readonly isOver: boolean;
-  /** The models of an imported run can be anything. */
-  readonly models: Readonly<Record<string, unknown>>;
+  readonly models: Readonly<Record<string, string>>;
 }
 
 /** A row of the conversation. Its failure hides no other row. */
@@ -62,10 +61,10 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
         </h3>
         {end?.partial && <Badge tone="warn">{t("stopped")}</Badge>}
         <span class="note">
-          {typeof model === "string" && <VisibleText text={model} limit={80} lines />}
+          {model !== undefined && <VisibleText text={model} limit={80} lines />}
           {tokens !== undefined && (
             <span class="count">
-              {typeof model === "string" && " · "}
+              {model !== undefined && " · "}
               {t("{count} tokens", { count: tokens.toLocaleString(LANGUAGE) })}
             </span>
           )}

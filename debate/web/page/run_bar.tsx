@@ -26,11 +26,12 @@ export function RunBar({ run, reload }: {
   const { record, summary, isOver, isBehind, isConnected } = run;
   const status = record.status ?? "unknown";
   const wait = waitOf(run);
-  const [access] = useLoaded<AccessView>("/api/auth/status");
-  const isLoggedIn = access === undefined || (access.copilot_configured && access.copilot_session_valid);
-  const needsLogin = !isLoggedIn && (status === "running" || status === "error") &&
+  const canNeedLogin = (status === "running" || status === "error") &&
     Object.values(record.models ?? {}).some((id) => id.startsWith(`${ASSIST}/`));
   const asks = wait !== undefined || needsLogin;
+  const [access] = useLoaded<AccessView>(canNeedLogin ? "/api/auth/status" : undefined);
+  const needsLogin = canNeedLogin && access !== undefined &&
+    !(access.copilot_configured && access.copilot_session_valid);
   const [isBusy, attempt] = useAction();
   const path = `/api/runs/${record.run_id}`;
   const end = () => ask(path, { method: "DELETE" });
