@@ -252,6 +252,7 @@ export const SPANISH = {
   "Check and preview": "Comprobar y ver",
   "Save as a file": "Guardar como archivo",
   Close: "Cerrar",
+  Cancel: "Cancelar",
   "Show this help": "Mostrar esta ayuda",
   "List of runs": "Lista de ejecuciones",
   "Search the runs": "Buscar ejecuciones",
@@ -372,7 +373,9 @@ export const SPANISH = {
     "{name} · ${input} de entrada, ${output} de salida por millón de tokens",
   "The chosen models cannot be reached yet. Set the missing variables in the server's environment or in its .env file, and restart it.":
     "Todavía no se puede acceder a los modelos elegidos. Define las variables que faltan en el entorno del servidor o en su archivo .env y reinícialo.",
-  "Title (replaces the beginning of the incident)": "Título (sustituye el comienzo del incidente)",
+  "Rename the run": "Cambiar el título de la ejecución",
+  Title: "Título",
+  "replaces the beginning of the incident": "sustituye el comienzo del incidente",
   Imported: "Importada",
   "imported {time}, not checked here": "importada {time}, sin comprobar aquí",
   "Resumes {run}": "Continúa {run}",

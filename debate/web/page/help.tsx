@@ -1,5 +1,6 @@
 import { Fragment, type JSX } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { Dialog } from "./dialog.tsx";
 import { t } from "./language.ts";
 import { readChoice, storeChoice } from "./stored.ts";
 
@@ -48,9 +49,9 @@ const SHORTCUTS: readonly (readonly [key: string, text: string, act: () => void]
 
 /** The button and the dialog of the shortcuts. With `?` the dialog always opens. */
 export function Help(): JSX.Element {
-  const dialog = useRef<HTMLDialogElement>(null);
+  const [isOpen, setOpen] = useState(false);
   const [isOn, setOn] = useState(readChoice(KEY) !== "no");
-  const open = () => dialog.current?.showModal();
+  const open = () => setOpen(true);
   const shown = [["?", t("Show this help"), open] as const, ...SHORTCUTS];
   // The choice applies to the next key.
   useLayoutEffect(() => {
@@ -70,31 +71,31 @@ export function Help(): JSX.Element {
   return (
     <>
       <button type="button" class="quiet small" onClick={open}>{t("Shortcuts")}</button>
-      <dialog class="card" ref={dialog} aria-labelledby="shortcuts-title">
-        <h2 id="shortcuts-title">{t("Shortcuts")}</h2>
-        <dl class="shortcuts">
-          {shown.map(([key, text]) => (
-            <Fragment key={key}>
-              <dt>
-                <kbd>{key}</kbd>
-              </dt>
-              <dd>{text}</dd>
-            </Fragment>
-          ))}
-        </dl>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={isOn}
-            onChange={({ currentTarget }) => {
-              setOn(currentTarget.checked);
-              storeChoice(KEY, currentTarget.checked ? "yes" : "no");
-            }}
-          />
-          {t("Use shortcuts on this page")}
-        </label>
-        <button type="button" onClick={() => dialog.current?.close()}>{t("Close")}</button>
-      </dialog>
+      {isOpen && (
+        <Dialog title={t("Shortcuts")} onClose={() => setOpen(false)}>
+          <dl class="shortcuts">
+            {shown.map(([key, text]) => (
+              <Fragment key={key}>
+                <dt>
+                  <kbd>{key}</kbd>
+                </dt>
+                <dd>{text}</dd>
+              </Fragment>
+            ))}
+          </dl>
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={isOn}
+              onChange={({ currentTarget }) => {
+                setOn(currentTarget.checked);
+                storeChoice(KEY, currentTarget.checked ? "yes" : "no");
+              }}
+            />
+            {t("Use shortcuts on this page")}
+          </label>
+        </Dialog>
+      )}
     </>
   );
 }

@@ -1,7 +1,8 @@
 import type { JSX } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Badge, Icon, type Tone } from "@gateway/shared/ui";
 import { ask, send } from "./api.ts";
+import { Dialog } from "./dialog.tsx";
 import { agentName } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
 import { formatClock, formatDuration } from "./format.ts";
@@ -28,21 +29,20 @@ export function RunBar({ run, reload }: {
   const wait = waitOf(run);
   const canNeedLogin = (status === "running" || status === "error") &&
     Object.values(record.models ?? {}).some((id) => id.startsWith(`${ASSIST}/`));
-  const asks = wait !== undefined || needsLogin;
   const [access] = useLoaded<AccessView>(canNeedLogin ? "/api/auth/status" : undefined);
   const needsLogin = canNeedLogin && access !== undefined &&
     !(access.copilot_configured && access.copilot_session_valid);
+  const asks = wait !== undefined || needsLogin;
   const [isBusy, attempt] = useAction();
   const path = `/api/runs/${record.run_id}`;
   const end = () => ask(path, { method: "DELETE" });
-  const rename = async () => {
-    const title = prompt(t("Title (replaces the beginning of the incident)"), record.title ?? "");
-    if (title === null) return;
+  const [dialog, setDialog] = useState<"rename" | "delete">();
+  const onClose = () => setDialog(undefined);
+  const rename = async (title: unknown) => {
     await send(`${path}/title`, { title });
     await reload();
   };
   const remove = async () => {
-    if (!confirm(t("Delete this run and its record?"))) return;
     await end();
     location.hash = "#/runs";
   };
@@ -55,44 +55,69 @@ export function RunBar({ run, reload }: {
     place?.focus({ preventScroll: true });
   };
   return (
-    <div id="run-bar" class="row">
-      <Badge tone={asks ? "warn" : TONES[status] ?? "idle"}>
-        <span id="run-status">{t(asks && !isOver ? "waits for you" : status)}</span>
-      </Badge>
-      {wait !== undefined
-        ? (
-          <button type="button" id="run-asked" class="quiet" onClick={goToRequest}>
-            {`${wait.text} `}
-            <TimeLeft since={wait.since} seconds={wait.seconds} />
-          </button>
-        )
-        : needsLogin
-        ? <a id="run-asked" href="#/login">{t("Log in to {provider}", { provider: ASSIST })}</a>
-        : !isOver && <LiveLine summary={summary} />}
-      <span class="note" role="status">
-        {!isConnected && !isOver && t("Connection lost. Reconnecting …")}
-      </span>
-      <div class="actions">
-        {isOver
+    <>
+      <div id="run-bar" class="row">
+        <Badge tone={asks ? "warn" : TONES[status] ?? "idle"}>
+          <span id="run-status">{t(asks && !isOver ? "waits for you" : status)}</span>
+        </Badge>
+        {wait !== undefined
           ? (
-            <>
-              <ShareMenu runId={record.run_id} />
-              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(rename)}>
-                {t("Rename")}
-              </button>
-              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(remove)}>
-                {t("Delete")}
-              </button>
-            </>
-          )
-          : (
-            <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(end)}>
-              <Icon name="stop" />
-              {t("Stop")}
+            <button type="button" id="run-asked" class="quiet" onClick={goToRequest}>
+              {`${wait.text} `}
+              <TimeLeft since={wait.since} seconds={wait.seconds} />
             </button>
-          )}
+          )
+          : needsLogin
+          ? <a id="run-asked" href="#/login">{t("Log in to {provider}", { provider: ASSIST })}</a>
+          : !isOver && <LiveLine summary={summary} />}
+        <span class="note" role="status">
+          {!isConnected && !isOver && t("Connection lost. Reconnecting …")}
+        </span>
+        <div class="actions">
+          {isOver
+            ? (
+              <>
+                <ShareMenu runId={record.run_id} />
+                <button type="button" class="quiet" disabled={isBusy} onClick={() => setDialog("rename")}>
+                  {t("Rename")}
+                </button>
+                <button type="button" class="quiet" disabled={isBusy} onClick={() => setDialog("delete")}>
+                  {t("Delete")}
+                </button>
+              </>
+            )
+            : (
+              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(end)}>
+                <Icon name="stop" />
+                {t("Stop")}
+              </button>
+            )}
+        </div>
       </div>
-    </div>
+      {dialog === "rename" && (
+        <Dialog
+          title={t("Rename the run")}
+          verb={t("Rename")}
+          act={(fields) => attempt(() => rename(fields.get("title")))}
+          onClose={onClose}
+        >
+          <label>
+            {t("Title")}
+            <span class="note">{t("replaces the beginning of the incident")}</span>
+            <input name="title" autocomplete="off" defaultValue={record.title ?? ""} />
+          </label>
+        </Dialog>
+      )}
+      {dialog === "delete" && (
+        <Dialog
+          title={t("Delete this run and its record?")}
+          verb={t("Delete")}
+          tone="danger"
+          act={() => attempt(remove)}
+          onClose={onClose}
+        />
+      )}
+    </>
   );
 }
 

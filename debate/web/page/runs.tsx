@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { Empty, Icon, Table, VisibleText } from "@gateway/shared/ui";
 import { ask } from "./api.ts";
 import { FilePick, Pick } from "./controls.tsx";
+import { Dialog } from "./dialog.tsx";
 import { formatDuration, percent } from "./format.ts";
 import { t } from "./language.ts";
 import { Reason, REFRESH_MS, Since, StateBadge } from "./lists.tsx";
@@ -32,18 +33,17 @@ export function Runs(): JSX.Element {
   const runs = view?.runs ?? [];
   const kept = runs.filter((run) => passes(run, search, state));
   const chosen = ticked.filter((id) => kept.some(({ run_id }) => run_id === id));
-  const remove = (run: ListedRun) => {
-    const question = run.status === "running" ? t("Stop this run?") : t("Delete this run and its record?");
-    // The question contains the title, because a refresh can move the rows.
-    if (!confirm(`${question}\n\n${nameOf(run)}`)) return;
+  const [asked, setAsked] = useState<ListedRun>();
+  // A run that ends while the dialog is open must not be deleted by the button that stops it.
+  const leaving = runs.find(({ run_id, status }) => run_id === asked?.run_id && status === asked.status);
+  const remove = ({ run_id, status }: ListedRun) =>
     attempt(async () => {
-      await ask(`/api/runs/${run.run_id}`, { method: "DELETE" });
+      await ask(`/api/runs/${run_id}`, { method: "DELETE" });
       await reload();
       // The row with the focus can be gone.
       if (document.activeElement === document.body) document.querySelector("h1")?.focus();
-      announce(run.status === "running" ? t("The run stops") : t("Run deleted"));
+      announce(status === "running" ? t("The run stops") : t("Run deleted"));
     });
-  };
   const importRun = ([file]: readonly File[]) =>
     attempt(async () => {
       const headers = { "content-type": "application/json" };
@@ -85,7 +85,7 @@ export function Runs(): JSX.Element {
         class="quiet small act"
         aria-label={label}
         title={label}
-        onClick={() => remove(run)}
+        onClick={() => setAsked(run)}
       >
         <Icon name={isLive ? "stop" : "trash"} />
       </button>
@@ -147,6 +147,20 @@ export function Runs(): JSX.Element {
             keyOf={({ run_id }) => run_id}
           />
         </div>
+      )}
+      {leaving !== undefined && (
+        <Dialog
+          title={t(leaving.status === "running" ? "Stop this run?" : "Delete this run and its record?")}
+          verb={t(leaving.status === "running" ? "Stop" : "Delete")}
+          tone="danger"
+          act={() => remove(leaving)}
+          onClose={() => setAsked(undefined)}
+        >
+          {/* A refresh can move the rows. */}
+          <p>
+            <VisibleText text={nameOf(leaving)} lines limit={200} />
+          </p>
+        </Dialog>
       )}
       {kept.length > room && (
         <div class="actions">
