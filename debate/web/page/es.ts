@@ -247,6 +247,7 @@ export const SPANISH = {
   Models: "Modelos",
   Duration: "Duración",
   "Open alerts": "Alertas abiertas",
+  "Show all {count}": "Mostrar las {count}",
   "reported {count} times": "notificada {count} veces",
   Templates: "Plantillas",
   "Check and preview": "Comprobar y ver",
