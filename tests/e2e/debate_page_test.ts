@@ -149,6 +149,7 @@ browserTest(
         (request) => new URL(request.url()).port === new URL(server.url).port || problems.push(request.url()),
       );
       await page.goto(`/#/runs/${runId}`);
+      await page.locator("#conversation > summary").click();
       const card = page.locator("#conversation li.turn", { hasText: "Primary Diagnosis" });
       await card.waitFor();
       for (

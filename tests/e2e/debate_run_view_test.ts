@@ -108,6 +108,7 @@ browserTest(
       assert.match(text, /Missing evidence .* the connections before noon Evidence for it No evidence/);
       // The skeptic needs a quote to reject. A proposer withdraws without one.
       assert.match(text, /Skeptic, round 1, rejected, an opinion without a quoted result: no/);
+      await page.locator("#hypotheses > summary").click();
       const withdrawn = page.locator(".board li", { hasText: "The cause H-2" });
       await withdrawn.getByText("Details").click();
       await withdrawn.getByText("Rebuttal, round 1, rejected, withdrawn by its proposer").waitFor();

@@ -49,7 +49,9 @@ function Call({ event, isOver }: { readonly event: CallEvent; readonly isOver: b
   const element = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     if (chosen === undefined) return;
-    element.current?.closest<HTMLDetailsElement>(".call-group")?.setAttribute("open", "");
+    for (const each of document.querySelectorAll("details")) {
+      if (each.contains(element.current)) each.open = true;
+    }
     setOpen(true);
     // The result is drawn before.
     setTimeout(() => {

@@ -9,9 +9,10 @@ const KEY = "shortcuts";
 const go = (hash: string) => () => {
   location.hash = hash;
 };
-/** The focus moves to the target, so that the tab key continues there. */
+/** The target opens, and has the focus, so that the tab key continues there. */
 const focus = (place: HTMLElement | null | undefined) => {
   if (!place) return;
+  place.closest("details")?.setAttribute("open", "");
   if (place.tabIndex < 0) place.tabIndex = -1;
   place.focus({ preventScroll: true });
   place.scrollIntoView();
