@@ -28,7 +28,8 @@ export function Approvals(
   useEffect(() => {
     // The focus of a decided request goes to a heading, because a button of another request could be pressed by mistake.
     if (calls.length < before.current && document.activeElement === document.body) {
-      document.querySelector<HTMLElement>("#waiting .card h2, h1")?.focus({ preventScroll: true });
+      const next = document.querySelector<HTMLElement>("#waiting .card h2") ?? document.querySelector("h1");
+      next?.focus({ preventScroll: true });
     }
     before.current = calls.length;
     const timer = setTimeout(setSettled, SETTLED_MS, ids);
