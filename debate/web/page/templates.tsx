@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { Badge, Code, Icon, Problem, VisibleText } from "@gateway/shared/ui";
 import { send } from "./api.ts";
 import { Pick } from "./controls.tsx";
-import { t } from "./language.ts";
+import { mayLoseText, t } from "./language.ts";
 import { useLoaded } from "./loaded.ts";
 import { useAction, useNotices } from "./notices.tsx";
 import type { Answer } from "./views.ts";
@@ -35,7 +35,15 @@ export function Templates(): JSX.Element {
       </div>
       {path !== undefined && (
         <>
-          <Pick label={t("Start from")} options={options} picked={path} onPick={setChosen} />
+          <Pick
+            label={t("Start from")}
+            options={options}
+            picked={path}
+            onPick={(next, select) => {
+              if (mayLoseText()) setChosen(next);
+              else select.value = path;
+            }}
+          />
           <Editor key={path} path={path} />
         </>
       )}
