@@ -40,8 +40,3 @@ export function sendForm<Answer>(
   for (const { field, file } of files) fields.append(field, file);
   return ask(path, { method: "POST", body: fields });
 }
-
-/** The reason of a failure as a text for the user. */
-export function whyOf(error: unknown): string {
-  return error instanceof Object && "message" in error ? String(error.message) : String(error);
-}

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { ask, whyOf } from "./api.ts";
+import { errorText } from "@gateway/shared/errors";
+import { ask } from "./api.ts";
 import { t } from "./language.ts";
 import { useNotices } from "./notices.tsx";
 import { notify } from "./notify.ts";
@@ -39,7 +40,7 @@ export function useRun(
   useEffect(() => {
     let isShown = true;
     let leave = () => {};
-    const fail = (error: unknown) => isShown && complain(whyOf(error));
+    const fail = (error: unknown) => isShown && complain(errorText(error));
     const onEnd = async () => {
       const record = await reload();
       const text = t("The run has ended: {status}.", { status: t(record.status ?? "unknown") });

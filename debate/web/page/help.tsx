@@ -17,7 +17,7 @@ const focus = (place: HTMLElement | null | undefined) => {
   place.focus({ preventScroll: true });
   place.scrollIntoView();
 };
-const goTo = (id: string) => () => focus(document.getElementById(id));
+export const goTo = (id: string) => () => focus(document.getElementById(id));
 const toggleMap = () => {
   const summary = document.querySelector<HTMLElement>("#map > summary");
   summary?.focus();

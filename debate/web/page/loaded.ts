@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { ask, whyOf } from "./api.ts";
+import { errorText } from "@gateway/shared/errors";
+import { ask } from "./api.ts";
 import { useNotices } from "./notices.tsx";
 
 /**
@@ -19,9 +20,9 @@ export function useLoaded<View>(
   };
   useEffect(() => {
     let isShown = true;
-    load().catch((error) => isShown && complain(whyOf(error)));
+    load().catch((error) => isShown && complain(errorText(error)));
     // Nobody sees a hidden page.
-    const refresh = () => document.hidden || load().catch((error) => setStale(whyOf(error)));
+    const refresh = () => document.hidden || load().catch((error) => setStale(errorText(error)));
     const timer = everyMs === undefined ? undefined : setInterval(refresh, everyMs);
     return () => {
       isShown = false;

@@ -6,6 +6,7 @@ import { Dialog } from "./dialog.tsx";
 import { agentName } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
 import { formatClock, formatDuration } from "./format.ts";
+import { goTo } from "./help.tsx";
 import { t } from "./language.ts";
 import { useLoaded, useNow } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
@@ -49,11 +50,6 @@ export function RunBar({ run, reload }: {
   useEffect(() => {
     if (wait !== undefined && !isBehind) notify(record, wait.key, wait.text);
   }, [wait?.key, isBehind]);
-  const goToRequest = () => {
-    const place = document.getElementById("waiting");
-    place?.scrollIntoView();
-    place?.focus({ preventScroll: true });
-  };
   return (
     <>
       <div id="run-bar" class="row">
@@ -62,7 +58,7 @@ export function RunBar({ run, reload }: {
         </Badge>
         {wait !== undefined
           ? (
-            <button type="button" id="run-asked" class="quiet" onClick={goToRequest}>
+            <button type="button" id="run-asked" class="quiet" onClick={goTo("waiting")}>
               {`${wait.text} `}
               <TimeLeft since={wait.since} seconds={wait.seconds} />
             </button>
