@@ -1,33 +1,42 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "./language.ts";
 
-/** A dialog, open while it is drawn. At its end, the control that opened it has the focus again. */
-export function Dialog({ title, verb, tone = "primary", act, children, onClose }: {
+/** A button that opens a dialog. Another title closes it, because it asks another question. */
+export function DialogButton({ button, title, verb, isDanger = false, act, children }: {
+  /** The attributes and the content of the button. */
+  readonly button: JSX.IntrinsicElements["button"];
   readonly title: string;
   /** The name of the button that runs `act`. Without it, the dialog only informs. */
   readonly verb?: string;
-  readonly tone?: "primary" | "danger";
+  readonly isDanger?: boolean;
   readonly act?: (fields: FormData) => unknown;
   readonly children?: ComponentChildren;
-  readonly onClose: () => void;
 }): JSX.Element {
+  const [asked, ask] = useState("");
   const dialog = useRef<HTMLDialogElement>(null);
+  const isOpen = asked === title;
+  const close = () => dialog.current?.close();
   useLayoutEffect(() => {
-    const shown = dialog.current;
-    shown?.showModal();
-    return () => shown?.close();
-  }, []);
+    if (isOpen) dialog.current?.showModal();
+  }, [isOpen]);
   return (
-    <dialog class="card" ref={dialog} aria-labelledby="dialog-title" onClose={onClose}>
-      <form method="dialog" onSubmit={({ currentTarget }) => act?.(new FormData(currentTarget))}>
-        <h2 id="dialog-title">{title}</h2>
-        {children}
-        <div class="actions">
-          <button type="button" onClick={onClose}>{t(verb === undefined ? "Close" : "Cancel")}</button>
-          {verb !== undefined && <button type="submit" class={tone}>{verb}</button>}
-        </div>
-      </form>
-    </dialog>
+    <>
+      <button type="button" class="quiet" {...button} onClick={() => ask(title)} />
+      {isOpen && (
+        <dialog class="card" ref={dialog} aria-labelledby="dialog-title" onClose={() => ask("")}>
+          <form method="dialog" onSubmit={({ currentTarget }) => act?.(new FormData(currentTarget))}>
+            <h2 id="dialog-title">{title}</h2>
+            {children}
+            <div class="actions">
+              <button type="button" onClick={close}>{t(verb === undefined ? "Close" : "Cancel")}</button>
+              {verb !== undefined && (
+                <button type="submit" class={isDanger ? "danger" : "primary"}>{verb}</button>
+              )}
+            </div>
+          </form>
+        </dialog>
+      )}
+    </>
   );
 }

@@ -1,6 +1,6 @@
 import { Fragment, type JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { Dialog } from "./dialog.tsx";
+import { DialogButton } from "./dialog.tsx";
 import { t } from "./language.ts";
 import { readChoice, storeChoice } from "./stored.ts";
 
@@ -50,9 +50,8 @@ const SHORTCUTS: readonly (readonly [key: string, text: string, act: () => void]
 
 /** The button and the dialog of the shortcuts. With `?` the dialog always opens. */
 export function Help(): JSX.Element {
-  const [isOpen, setOpen] = useState(false);
   const [isOn, setOn] = useState(readChoice(KEY) !== "no");
-  const open = () => setOpen(true);
+  const open = () => document.getElementById("help")?.click();
   const shown = [["?", t("Show this help"), open] as const, ...SHORTCUTS];
   // The choice applies to the next key.
   useLayoutEffect(() => {
@@ -70,33 +69,31 @@ export function Help(): JSX.Element {
     return () => removeEventListener("keydown", press);
   }, [isOn]);
   return (
-    <>
-      <button type="button" class="quiet small" onClick={open}>{t("Shortcuts")}</button>
-      {isOpen && (
-        <Dialog title={t("Shortcuts")} onClose={() => setOpen(false)}>
-          <dl class="shortcuts">
-            {shown.map(([key, text]) => (
-              <Fragment key={key}>
-                <dt>
-                  <kbd>{key}</kbd>
-                </dt>
-                <dd>{text}</dd>
-              </Fragment>
-            ))}
-          </dl>
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={isOn}
-              onChange={({ currentTarget }) => {
-                setOn(currentTarget.checked);
-                storeChoice(KEY, currentTarget.checked ? "yes" : "no");
-              }}
-            />
-            {t("Use shortcuts on this page")}
-          </label>
-        </Dialog>
-      )}
-    </>
+    <DialogButton
+      button={{ id: "help", class: "quiet small", children: t("Shortcuts") }}
+      title={t("Shortcuts")}
+    >
+      <dl class="shortcuts">
+        {shown.map(([key, text]) => (
+          <Fragment key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{text}</dd>
+          </Fragment>
+        ))}
+      </dl>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={({ currentTarget }) => {
+            setOn(currentTarget.checked);
+            storeChoice(KEY, currentTarget.checked ? "yes" : "no");
+          }}
+        />
+        {t("Use shortcuts on this page")}
+      </label>
+    </DialogButton>
   );
 }

@@ -7,6 +7,7 @@ import type { FollowedRun } from "./follow.ts";
 import { t } from "./language.ts";
 import { useAction } from "./notices.tsx";
 import { CAN_NOTIFY, chooseNotice, wantsNotice } from "./notify.ts";
+import type { Answer } from "./views.ts";
 
 /** More text is out of the box. */
 const MAX_LIVE = 800;
@@ -33,21 +34,16 @@ export function Progress({ run: { record, summary, live } }: { readonly run: Fol
   );
 }
 
-interface RunOptions {
-  readonly require_approval: boolean;
-  readonly pause_between_rounds: boolean;
-}
-
 /** The options of a run that can change while it runs. Until they are known, they cannot change. */
 function Options({ runId }: { readonly runId: string }): JSX.Element {
-  const [options, setOptions] = useState<RunOptions>();
+  const [options, setOptions] = useState<Answer<"options">>();
   const [mayNotify, setNotify] = useState(wantsNotice());
   const [isBusy, attempt] = useAction();
-  const change = async (changed: Partial<RunOptions>) => {
+  const change = async (changed: Partial<Answer<"options">>) => {
     // The box keeps the user's choice unless the server rejects it.
     setOptions(options && { ...options, ...changed });
     try {
-      setOptions(await send<RunOptions>(`/api/runs/${runId}/options`, changed));
+      setOptions(await send<Answer<"options">>(`/api/runs/${runId}/options`, changed));
     } catch (error) {
       setOptions(options);
       throw error;

@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { Badge, Icon, type Tone } from "@gateway/shared/ui";
 import { ask, send } from "./api.ts";
-import { Dialog } from "./dialog.tsx";
+import { DialogButton } from "./dialog.tsx";
 import { agentName } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
 import { formatClock, formatDuration } from "./format.ts";
@@ -37,8 +37,6 @@ export function RunBar({ run, reload }: {
   const [isBusy, attempt] = useAction();
   const path = `/api/runs/${record.run_id}`;
   const end = () => ask(path, { method: "DELETE" });
-  const [dialog, setDialog] = useState<"rename" | "delete">();
-  const onClose = () => setDialog(undefined);
   const rename = async (title: unknown) => {
     await send(`${path}/title`, { title });
     await reload();
@@ -51,69 +49,57 @@ export function RunBar({ run, reload }: {
     if (wait !== undefined && !isBehind) notify(record, wait.key, wait.text);
   }, [wait?.key, isBehind]);
   return (
-    <>
-      <div id="run-bar" class="row">
-        <Badge tone={asks ? "warn" : TONES[status] ?? "idle"}>
-          <span id="run-status">{t(asks && !isOver ? "waits for you" : status)}</span>
-        </Badge>
-        {wait !== undefined
+    <div id="run-bar" class="row">
+      <Badge tone={asks ? "warn" : TONES[status] ?? "idle"}>
+        <span id="run-status">{t(asks && !isOver ? "waits for you" : status)}</span>
+      </Badge>
+      {wait !== undefined
+        ? (
+          <button type="button" id="run-asked" class="quiet" onClick={goTo("waiting")}>
+            {`${wait.text} `}
+            <TimeLeft since={wait.since} seconds={wait.seconds} />
+          </button>
+        )
+        : needsLogin
+        ? <a id="run-asked" href="#/login">{t("Log in to {provider}", { provider: ASSIST })}</a>
+        : !isOver && <LiveLine summary={summary} />}
+      <span class="note" role="status">
+        {!isConnected && !isOver && t("Connection lost. Reconnecting …")}
+      </span>
+      <div class="actions">
+        {isOver
           ? (
-            <button type="button" id="run-asked" class="quiet" onClick={goTo("waiting")}>
-              {`${wait.text} `}
-              <TimeLeft since={wait.since} seconds={wait.seconds} />
-            </button>
+            <>
+              <ShareMenu runId={record.run_id} />
+              <DialogButton
+                button={{ disabled: isBusy, children: t("Rename") }}
+                title={t("Rename the run")}
+                verb={t("Rename")}
+                act={(fields) => attempt(() => rename(fields.get("title")))}
+              >
+                <label>
+                  {t("Title")}
+                  <span class="note">{t("replaces the beginning of the incident")}</span>
+                  <input name="title" autocomplete="off" defaultValue={record.title ?? ""} />
+                </label>
+              </DialogButton>
+              <DialogButton
+                button={{ disabled: isBusy, children: t("Delete") }}
+                title={t("Delete this run and its record?")}
+                verb={t("Delete")}
+                isDanger
+                act={() => attempt(remove)}
+              />
+            </>
           )
-          : needsLogin
-          ? <a id="run-asked" href="#/login">{t("Log in to {provider}", { provider: ASSIST })}</a>
-          : !isOver && <LiveLine summary={summary} />}
-        <span class="note" role="status">
-          {!isConnected && !isOver && t("Connection lost. Reconnecting …")}
-        </span>
-        <div class="actions">
-          {isOver
-            ? (
-              <>
-                <ShareMenu runId={record.run_id} />
-                <button type="button" class="quiet" disabled={isBusy} onClick={() => setDialog("rename")}>
-                  {t("Rename")}
-                </button>
-                <button type="button" class="quiet" disabled={isBusy} onClick={() => setDialog("delete")}>
-                  {t("Delete")}
-                </button>
-              </>
-            )
-            : (
-              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(end)}>
-                <Icon name="stop" />
-                {t("Stop")}
-              </button>
-            )}
-        </div>
+          : (
+            <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(end)}>
+              <Icon name="stop" />
+              {t("Stop")}
+            </button>
+          )}
       </div>
-      {dialog === "rename" && (
-        <Dialog
-          title={t("Rename the run")}
-          verb={t("Rename")}
-          act={(fields) => attempt(() => rename(fields.get("title")))}
-          onClose={onClose}
-        >
-          <label>
-            {t("Title")}
-            <span class="note">{t("replaces the beginning of the incident")}</span>
-            <input name="title" autocomplete="off" defaultValue={record.title ?? ""} />
-          </label>
-        </Dialog>
-      )}
-      {dialog === "delete" && (
-        <Dialog
-          title={t("Delete this run and its record?")}
-          verb={t("Delete")}
-          tone="danger"
-          act={() => attempt(remove)}
-          onClose={onClose}
-        />
-      )}
-    </>
+    </div>
   );
 }
 

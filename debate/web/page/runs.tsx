@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { Empty, Icon, Table, VisibleText } from "@gateway/shared/ui";
 import { ask } from "./api.ts";
 import { FilePick, Pick } from "./controls.tsx";
-import { Dialog } from "./dialog.tsx";
+import { DialogButton } from "./dialog.tsx";
 import { formatDuration, percent } from "./format.ts";
 import { t } from "./language.ts";
 import { Reason, REFRESH_MS, Since, StateBadge } from "./lists.tsx";
@@ -33,9 +33,6 @@ export function Runs(): JSX.Element {
   const runs = view?.runs ?? [];
   const kept = runs.filter((run) => passes(run, search, state));
   const chosen = ticked.filter((id) => kept.some(({ run_id }) => run_id === id));
-  const [asked, setAsked] = useState<ListedRun>();
-  // A run that ends while the dialog is open must not be deleted by the button that stops it.
-  const leaving = runs.find(({ run_id, status }) => run_id === asked?.run_id && status === asked.status);
   const remove = ({ run_id, status }: ListedRun) =>
     attempt(async () => {
       await ask(`/api/runs/${run_id}`, { method: "DELETE" });
@@ -80,15 +77,23 @@ export function Runs(): JSX.Element {
     const isLive = run.status === "running";
     const label = t(isLive ? "Stop: {name}" : "Delete: {name}", { name: nameOf(run) });
     return (
-      <button
-        type="button"
-        class="quiet small act"
-        aria-label={label}
-        title={label}
-        onClick={() => setAsked(run)}
+      // A run that ends while the dialog is open must not be deleted by the button that stops it.
+      <DialogButton
+        button={{
+          class: "quiet small act",
+          title: label,
+          "aria-label": label,
+          children: <Icon name={isLive ? "stop" : "trash"} />,
+        }}
+        title={isLive ? t("Stop this run?") : t("Delete this run and its record?")}
+        verb={isLive ? t("Stop") : t("Delete")}
+        isDanger
+        act={() => remove(run)}
       >
-        <Icon name={isLive ? "stop" : "trash"} />
-      </button>
+        <p>
+          <VisibleText text={nameOf(run)} lines limit={200} />
+        </p>
+      </DialogButton>
     );
   };
   return (
@@ -147,20 +152,6 @@ export function Runs(): JSX.Element {
             keyOf={({ run_id }) => run_id}
           />
         </div>
-      )}
-      {leaving !== undefined && (
-        <Dialog
-          title={t(leaving.status === "running" ? "Stop this run?" : "Delete this run and its record?")}
-          verb={t(leaving.status === "running" ? "Stop" : "Delete")}
-          tone="danger"
-          act={() => remove(leaving)}
-          onClose={() => setAsked(undefined)}
-        >
-          {/* A refresh can move the rows. */}
-          <p>
-            <VisibleText text={nameOf(leaving)} lines limit={200} />
-          </p>
-        </Dialog>
       )}
       {kept.length > room && (
         <div class="actions">
