@@ -7,17 +7,15 @@ import { ThreadRow } from "./row.tsx";
 import type { Summary, TimedEvent } from "./summary.ts";
 import { beginThread, extendThread, type Row } from "./thread.ts";
 
-const NO_MODELS = {};
-
 /**
  * The conversation of a run. `events` grows at its end. The page follows the end of the conversation only if the reader
  * is there.
  */
-export function Conversation({ events, live, isOver, models = NO_MODELS }: {
+export function Conversation({ events, live, isOver, models }: {
   readonly events: readonly TimedEvent[];
   readonly live: Summary["live"];
   readonly isOver: boolean;
-  readonly models?: Readonly<Record<string, string>> | undefined;
+  readonly models: Readonly<Record<string, string>> | undefined;
 }): JSX.Element {
   const thread = useMemo(beginThread, []);
   // A row that is the same element is not compared again.

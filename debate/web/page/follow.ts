@@ -77,7 +77,7 @@ function follow(
   const draw = (isConnected = true) => {
     clearTimeout(timer);
     timer = undefined;
-    for (const event of queue) tellSafely(summary, event);
+    for (const event of queue) tell(summary, event);
     if (isOver) endSummary(summary);
     const isTold = queue.some((event) => event?.type !== "agent_delta") || summary.doing !== drawn.doing ||
       summary.limited !== drawn.limited;
@@ -133,13 +133,4 @@ function follow(
     clearTimeout(retry);
     source.close();
   };
-}
-
-/** Records can be edited or imported, and a server can be newer than the page: a broken event hides no other one. */
-function tellSafely(summary: Summary, event: TimedEvent): void {
-  try {
-    tell(summary, event);
-  } catch {
-    // The conversation counts the events that cannot be shown.
-  }
 }

@@ -16,7 +16,7 @@ interface RowProps<Kind extends Row["kind"] = Row["kind"]> {
   /** The text that the agent of this turn writes. */
   readonly live?: string | undefined;
   readonly isOver: boolean;
-  readonly models: Readonly<Record<string, string>>;
+  readonly models: Readonly<Record<string, string>> | undefined;
 }
 
 /** A row of the conversation. Its failure hides no other row. */
@@ -51,7 +51,7 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
     : t("{role}, diagnosis {number}", { role: t(role), number: end.sample });
   const time = new Date(events[0]?.timestamp ?? "");
   const [style = "other", key = ""] = SPEAKERS.get(role) ?? [];
-  const model = models[key];
+  const model = models?.[key];
   return (
     <li class={`turn card by-${style}`}>
       <div class="speaker row">

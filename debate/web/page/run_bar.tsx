@@ -1,11 +1,12 @@
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { Badge, Icon, type Tone } from "@gateway/shared/ui";
+import { formatDuration } from "../../report/duration.ts";
 import { ask, send } from "./api.ts";
 import { DialogButton } from "./dialog.tsx";
 import { agentName } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
-import { formatClock, formatDuration } from "./format.ts";
+import { formatClock } from "./format.ts";
 import { goTo } from "./help.tsx";
 import { t } from "./language.ts";
 import { useLoaded, useNow } from "./loaded.ts";

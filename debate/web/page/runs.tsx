@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Empty, Icon, Table, VisibleText } from "@gateway/shared/ui";
+import { formatDuration } from "../../report/duration.ts";
 import { ask } from "./api.ts";
 import { FilePick, Pick } from "./controls.tsx";
 import { DialogButton } from "./dialog.tsx";
-import { formatDuration, percent } from "./format.ts";
+import { percent } from "./format.ts";
 import { t } from "./language.ts";
 import { Reason, REFRESH_MS, Since, StateBadge } from "./lists.tsx";
 import { useLoaded } from "./loaded.ts";
