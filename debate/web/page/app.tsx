@@ -62,11 +62,7 @@ function App(): JSX.Element {
               icon="language"
               options={LANGUAGES}
               picked={LANGUAGE}
-              onPick={(language, select) => {
-                speak(language);
-                // The user can keep the language because of unsent text.
-                select.value = LANGUAGE;
-              }}
+              onPick={speak}
             />
             <Help />
           </div>

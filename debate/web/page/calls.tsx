@@ -69,7 +69,7 @@ function Call({ event, isOver }: { readonly event: CallEvent; readonly isOver: b
         onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
       >
         <summary>
-          {"number" in event && <span class="number">{`#${event.number}`}</span>}
+          {"number" in event && <span class="muted">{`#${event.number}`}</span>}
           <code>
             <VisibleText text={callLine(event.tool_name, event.args)} limit={MAX_LINE} lines />
           </code>

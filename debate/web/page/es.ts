@@ -272,7 +272,7 @@ export const SPANISH = {
   Hypothesis: "Hipótesis",
   Probability: "Probabilidad",
   "Recommends to end the debate": "Recomienda cerrar el debate",
-  Thinking: "Pensando",
+  "Thinking …": "Pensando …",
   stopped: "interrumpido",
   "Reason for the end": "Motivo del cierre",
   "leads in {votes} of {count}": "va en cabeza en {votes} de {count}",

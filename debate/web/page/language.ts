@@ -46,9 +46,10 @@ export function mayLoseText(): boolean {
   return !isWritten || confirm(t("Unsent text on this page will be lost. Continue?"));
 }
 
-/** Stores a language and reloads the page in it. */
-export function speak(language: string): void {
-  if (!mayLoseText()) return;
+/** Stores a language and reloads the page in it. Returns `false` if the user keeps unsent text. */
+export function speak(language: string): boolean {
+  if (!mayLoseText()) return false;
   storeChoice("language", language);
   location.reload();
+  return true;
 }

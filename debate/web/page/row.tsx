@@ -80,7 +80,7 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
           ? <CallList key={index} calls={part} isDone={isDone} isOver={isOver} />
           : <TurnEvent key={index} event={part} />
       )}
-      {live === "" ? <p class="note thinking">{t("Thinking")}</p> : <AgentText text={live ?? ""} />}
+      {live === "" ? <p class="note">{t("Thinking …")}</p> : <AgentText text={live ?? ""} />}
     </li>
   );
 }

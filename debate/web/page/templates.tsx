@@ -33,10 +33,7 @@ export function Templates(): JSX.Element {
             label={t("Start from")}
             options={options}
             picked={path}
-            onPick={(next, select) => {
-              if (mayLoseText()) setChosen(next);
-              else select.value = path;
-            }}
+            onPick={(next) => mayLoseText() && setChosen(next)}
           />
           <Editor key={path} path={path} />
         </>
