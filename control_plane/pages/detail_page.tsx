@@ -12,7 +12,6 @@ import {
   Asked,
   isOwnRequest,
   KeyFacts,
-  parseTime,
   type RequestFacts,
   Status,
   statusWord,
@@ -126,7 +125,7 @@ function Next({ approval, now }: RequestFacts): JSX.Element {
       {expires_at !== undefined && (
         <>
           {", time left: "}
-          <TimeLeft until={parseTime(expires_at)} now={now} />
+          <TimeLeft until={Date.parse(expires_at)} now={now} />
         </>
       )}
     </p>
@@ -165,7 +164,7 @@ function Collected({ approval, now }: RequestFacts): JSX.Element {
   const left = expires_at !== undefined && (
     <>
       {"; time left: "}
-      <TimeLeft until={parseTime(expires_at)} now={now} />
+      <TimeLeft until={Date.parse(expires_at)} now={now} />
     </>
   );
   if (joined.length > 0) {
@@ -193,7 +192,7 @@ function Learned({ status, learn_ttl, expires_at }: ApprovalRecord): JSX.Element
 function Verdict({ approval, now }: RequestFacts): JSX.Element {
   const { status, decided_by, decided_at } = approval;
   if (decided_by === undefined) return <>No approver decided in time.</>;
-  const decided = parseTime(decided_at);
+  const decided = Date.parse(decided_at);
   return (
     <>
       {`${status === "denied" ? "Denied" : "Approved"} by `}

@@ -5,7 +5,7 @@ import { Empty, Table, VisibleText } from "@gateway/shared/ui";
 import type { JSX } from "preact";
 import { formatCount } from "./format.ts";
 import { LIST_PATH, renderPage } from "./page.tsx";
-import { Age, Elevation, isOwnRequest, parseTime, Status, TimeLeft, What } from "./request_facts.tsx";
+import { Age, Elevation, isOwnRequest, Status, TimeLeft, What } from "./request_facts.tsx";
 
 export interface ListPage {
   readonly approvals: readonly ApprovalRecord[];
@@ -151,10 +151,10 @@ function showRequester({ caller, end_user }: ApprovalRecord): JSX.Element {
 function showDeadline({ created_at, expires_at }: ApprovalRecord, now: number): JSX.Element {
   return (
     <>
-      {expires_at !== undefined && <TimeLeft until={parseTime(expires_at)} now={now} />}
+      {expires_at !== undefined && <TimeLeft until={Date.parse(expires_at)} now={now} />}
       <span class="sub">
         {" requested "}
-        <Age since={parseTime(created_at)} now={now} />
+        <Age since={Date.parse(created_at)} now={now} />
         {" ago"}
       </span>
     </>
@@ -171,7 +171,7 @@ function showOutcome(approval: ApprovalRecord, now: number): JSX.Element {
           {" by "}
           <VisibleText text={decided_by} />
           {", "}
-          <Age since={parseTime(decided_at)} now={now} />
+          <Age since={Date.parse(decided_at)} now={now} />
           {" ago"}
         </span>
       )}

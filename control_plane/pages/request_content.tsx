@@ -81,10 +81,8 @@ function Lines({ text, maxIndent }: { readonly text: string; readonly maxIndent:
       </>
     );
   };
-  return <Separated items={text.split("\n")} show={showLine} separator={LINE_END} />;
+  return <Separated items={text.split("\n")} show={showLine} separator={"\n"} />;
 }
-
-const LINE_END = "\n";
 
 function Length({ command }: { readonly command: string }): JSX.Element {
   const lines = command.split("\n").length;

@@ -56,12 +56,12 @@ export function KeyFacts({ approval, now }: RequestFacts): JSX.Element {
       )}
       {requests > 1 && <Fact name="Requests">{`${requests}; the decision applies to all`}</Fact>}
       <Fact name="Age">
-        <Age since={parseTime(created_at)} now={now} />
+        <Age since={Date.parse(created_at)} now={now} />
         {status === "pending" && expires_at !== undefined && (
           <>
             {"; time left: "}
             <b>
-              <TimeLeft until={parseTime(expires_at)} now={now} />
+              <TimeLeft until={Date.parse(expires_at)} now={now} />
             </b>
           </>
         )}
@@ -116,7 +116,7 @@ function Why({ approval: { rule, anomalies = [] } }: { readonly approval: Approv
 export function AllFacts({ approval, asked, now }: RequestFacts): JSX.Element {
   const { caller, end_user, host, id, created_at, life_seconds, rule, anomalies = [], joined = [] } =
     approval;
-  const created = parseTime(created_at);
+  const created = Date.parse(created_at);
   const groups = asked?.end_user_groups ?? undefined;
   const ttlSeconds = asked?.ttl_seconds ?? 0;
   return (
@@ -323,8 +323,4 @@ function timeData(ms: number) {
   const date = new Date(ms);
   const dateTime = Number.isNaN(date.getTime()) ? "" : date.toISOString();
   return { class: "count", dateTime, title: formatUtc(ms) };
-}
-
-export function parseTime(timestamp: string): number {
-  return Date.parse(timestamp);
 }

@@ -44,7 +44,6 @@ export const MAX_CHART_MS = 8.64e15;
 
 /** Series of a chart, at most 8, with at most 120 points each. All numbers are finite. */
 export interface Chart {
-  readonly unit?: string;
   readonly series: readonly ChartSeries[];
 }
 

@@ -161,7 +161,6 @@ export type ReadRecord = Readonly<Omit<z.infer<typeof recordSchema>, "hypotheses
 
 /** A stored chart; `undefined` if the page could not draw it. */
 const chartSchema = z.object({
-  unit: z.string().max(MAX_CHART_LABEL).exactOptional(),
   series: z.array(z.object({
     label: z.string().max(MAX_CHART_LABEL),
     points: z.array(z.tuple([z.number().min(-MAX_CHART_MS).max(MAX_CHART_MS), z.number()])).max(

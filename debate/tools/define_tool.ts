@@ -219,17 +219,15 @@ export function present(text: string, redact: Redact): string {
 }
 
 /** A chart whose labels are visible text without secrets, within the limits; `undefined` if there are no points. */
-function presentChart({ unit, series }: charts.Chart, redact: Redact): charts.Chart | undefined {
-  const label = (text: string) => cutText(redact(visible(text)).replace(/\s+/g, " "), charts.MAX_CHART_LABEL);
+function presentChart({ series }: charts.Chart, redact: Redact): charts.Chart | undefined {
   const drawn = series.slice(0, charts.MAX_CHART_SERIES).map((each) => ({
-    label: label(each.label),
+    label: cutText(redact(visible(each.label)).replace(/\s+/g, " "), charts.MAX_CHART_LABEL),
     points: thin(
       each.points.filter(([ms, value]) => Math.abs(ms) <= charts.MAX_CHART_MS && Number.isFinite(value)),
       charts.MAX_CHART_POINTS,
     ),
   })).filter(({ points }) => points.length > 0);
-  if (drawn.length === 0) return undefined;
-  return { ...(unit !== undefined && { unit: label(unit) }), series: drawn };
+  return drawn.length === 0 ? undefined : { series: drawn };
 }
 
 /** At most `max` members in equal distances, with the first and the last. */

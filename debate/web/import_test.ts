@@ -182,7 +182,7 @@ const points = Array.from({ length: 120 }, (_, at) => point(at));
 const line = { label: "up", points };
 
 Deno.test.each([
-  { name: "a chart", chart: { unit: "s", series: Array(8).fill(line) }, isKept: true },
+  { name: "a chart", chart: { series: Array(8).fill(line) }, isKept: true },
   { name: "too many series", chart: { series: Array(9).fill(line) } },
   { name: "too many points", chart: { series: [{ ...line, points: [...points, [1, 1]] }] } },
   { name: "a number that JSON cannot represent", chart: { series: [{ ...line, points: [[1, null]] }] } },

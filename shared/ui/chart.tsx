@@ -19,10 +19,9 @@ const MAX_LABEL = 200;
  * its size on every screen.
  */
 export function Chart(
-  { label, unit = "", series }: {
+  { label, series }: {
     /** The name of the picture for screen readers. */
     readonly label: string;
-    readonly unit?: string | undefined;
     readonly series: readonly ChartSeries[];
   },
 ): JSX.Element | null {
@@ -34,7 +33,6 @@ export function Chart(
   const x = (ms: number) => to === from ? SCALE / 2 : (ms - from) / (to - from) * SCALE;
   // Halves, because the difference of two huge numbers can be infinite.
   const y = (value: number) => (top / 2 - value / 2) / (top / 2 - bottom / 2) * SCALE;
-  const show = (value: number) => `${formatValue(value)}${unit === "" ? "" : ` ${unit}`}`;
   const middle = from / 2 + to / 2;
   return (
     <figure class="chart stack tight">
@@ -88,7 +86,7 @@ export function Chart(
                   <rect y="8" width="12" height="4" rx="2" fill={colorOf(index)} />
                 </svg>
                 <VisibleText text={each.label} limit={MAX_LABEL} lines />
-                <b class="count">{show(last)}</b>
+                <b class="count">{formatValue(last)}</b>
                 {min !== max && (
                   <span class="muted count">{`${formatValue(min)} – ${formatValue(max)}`}</span>
                 )}

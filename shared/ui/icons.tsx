@@ -1,8 +1,6 @@
 import { createElement, type JSX } from "preact";
 import alert from "lucide/dist/esm/icons/triangle-alert.mjs";
-import bell from "lucide/dist/esm/icons/bell.mjs";
 import check from "lucide/dist/esm/icons/check.mjs";
-import chevron from "lucide/dist/esm/icons/chevron-right.mjs";
 import clock from "lucide/dist/esm/icons/clock.mjs";
 import close from "lucide/dist/esm/icons/x.mjs";
 import compare from "lucide/dist/esm/icons/columns-2.mjs";
@@ -18,7 +16,6 @@ import refresh from "lucide/dist/esm/icons/refresh-cw.mjs";
 import search from "lucide/dist/esm/icons/search.mjs";
 import shield from "lucide/dist/esm/icons/shield-check.mjs";
 import stop from "lucide/dist/esm/icons/square.mjs";
-import terminal from "lucide/dist/esm/icons/terminal.mjs";
 import theme from "lucide/dist/esm/icons/sun-moon.mjs";
 import trash from "lucide/dist/esm/icons/trash.mjs";
 import upload from "lucide/dist/esm/icons/upload.mjs";
@@ -27,9 +24,7 @@ type Shape = readonly (readonly [name: string, attributes: Readonly<Record<strin
 
 const ICONS = {
   alert,
-  bell,
   check,
-  chevron,
   clock,
   close,
   compare,
@@ -45,7 +40,6 @@ const ICONS = {
   search,
   shield,
   stop,
-  terminal,
   theme,
   trash,
   upload,

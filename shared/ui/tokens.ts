@@ -33,20 +33,21 @@ export const COLORS = {
 } as const;
 
 const SIZES = {
-  small: ".8125rem",
+  small: ".75rem",
+  medium: ".875rem",
   body: ".9375rem",
-  large: "1.125rem",
-  title: "clamp(1.25rem, .95rem + 1vw, 1.5rem)",
+  large: "1.0625rem",
+  title: "clamp(1.1875rem, .875rem + 1vw, 1.4375rem)",
   gap1: ".25rem",
   gap2: ".5rem",
-  gap3: ".75rem",
-  gap4: "1rem",
-  gap6: "1.5rem",
+  gap3: ".6875rem",
+  gap4: ".9375rem",
+  gap6: "1.4375rem",
   radius: "8px",
   radiusSmall: "6px",
   /** The least heights of controls. A finger needs more, see the style sheet. */
-  control: "2.25rem",
-  compact: "1.75rem",
+  control: "2.125rem",
+  compact: "1.625rem",
   /** The colors of a state. A class such as `good` sets others. */
   tone: "var(--accent)",
   toneWell: "var(--accent-well)",

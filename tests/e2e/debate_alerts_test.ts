@@ -195,6 +195,20 @@ browserTest(
           await page.screenshot({ path: `${folder}/alerts-${width}-${colorScheme}.png` });
         }
       }
+      const groups = Array.from(
+        { length: 4 },
+        (_, group) => ({ ...ALERTMANAGER, groupKey: `group ${group}` }),
+      );
+      for (const group of groups) await curl(server.url, group);
+      await page.reload();
+      const names = page.getByRole("region", { name: "Open alerts" }).locator(".name:visible");
+      await page.getByText("Show all 6").waitFor();
+      assert.equal(await names.count(), 5);
+      await page.getByText("Show all 6").click();
+      assert.match(
+        (await names.allInnerTexts()).join(),
+        /CheckoutMemory(?:[^,]*,){4}<img[^,]*,CheckoutMemory/,
+      );
       await page.getByRole("link", { name: /CheckoutMemory/ }).first().click();
       await page.getByRole("heading", { level: 1, name: "CheckoutMemory" }).waitFor();
     }),

@@ -157,8 +157,14 @@ browserTest(
       assert.ok(box !== null && box.x + box.width <= 390, "both runs are in sight");
 
       await table.getByRole("link", { name: "Incident 60" }).click();
-      page.once("dialog", (dialog) => dialog.accept("The night of the carts"));
-      await page.getByRole("button", { name: "Rename" }).click();
+      const rename = page.getByRole("button", { name: "Rename" });
+      await rename.click();
+      await check("the title of a run");
+      await page.keyboard.press("Escape");
+      assert.ok(await rename.evaluate((button) => button.matches(":focus")), "the focus returns");
+      await rename.click();
+      await page.getByLabel("Title").fill("The night of the carts");
+      await page.keyboard.press("Enter");
       await page.getByRole("heading", { level: 1, name: "The night of the carts" }).waitFor();
       await check("a run");
       for (

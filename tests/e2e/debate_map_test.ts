@@ -94,7 +94,8 @@ browserTest(
       viewport: { width: 390, height: 844 },
     }, async ({ page }) => {
       await page.goto(`/#/runs/${RUN_ID}`);
-      const conversation = page.getByRole("region", { name: "Conversation" });
+      const conversation = page.locator("#conversation");
+      await conversation.locator("> summary").click();
       const turn = conversation.locator("li.turn").first();
       await turn.getByText("3 tool calls").waitFor();
       await turn.getByText("1 failed").waitFor();
@@ -187,6 +188,7 @@ browserTest(
     };
     return onDebatePage({ records: [record] }, async ({ page }) => {
       await page.goto(`/#/runs/${RUN_ID}`);
+      await page.locator("#conversation > summary").click();
       const calls = page.locator("#conversation li.call");
       await poll(async () => await calls.count() === 2, { what: "both calls" });
       await calls.nth(1).getByText("no recorded result").waitFor();
@@ -237,7 +239,9 @@ browserTest(
       for (const reload of [() => Promise.resolve(), () => page.reload()]) {
         await reload();
         await poll(isEnded, { what: "the page to say that the run is over" });
-        await page.locator("#conversation li.call", { hasText: "no recorded result" }).waitFor();
+        await page.locator("#conversation li.call", { hasText: "no recorded result" }).waitFor({
+          state: "attached",
+        });
         assert.equal(await call.count() + await request.count(), 0);
         assert.equal(await page.getByRole("button", { name: "Stop" }).isVisible(), false);
       }

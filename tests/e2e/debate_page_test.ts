@@ -19,8 +19,6 @@ browserTest(
       httpCredentials: { username: LOGIN.WEB_USERNAME, password: LOGIN.WEB_PASSWORD },
       viewport: { width: 360, height: 740 },
     }, async ({ page }) => {
-      page.on("dialog", (dialog) => dialog.accept());
-
       await page.goto("/");
       const incident = page.getByRole("textbox", { name: "Incident" });
       await poll(() => page.evaluate("document.activeElement?.name === 'topic'"), { what: "the focus" });
@@ -91,6 +89,7 @@ browserTest(
       const rows = page.locator("tbody tr");
       await poll(async () => await rows.count() === 2, { what: "two runs in the list" });
       await page.getByRole("button", { name: /^Delete: / }).first().click();
+      await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
       await poll(async () => await rows.count() === 1, { what: "one run in the list" });
     }),
 );
@@ -150,6 +149,7 @@ browserTest(
         (request) => new URL(request.url()).port === new URL(server.url).port || problems.push(request.url()),
       );
       await page.goto(`/#/runs/${runId}`);
+      await page.locator("#conversation > summary").click();
       const card = page.locator("#conversation li.turn", { hasText: "Primary Diagnosis" });
       await card.waitFor();
       for (
@@ -189,11 +189,6 @@ browserTest(
   "the list of runs refreshes and keeps the focus",
   () =>
     onDebatePage({ isQuiet: false, isHurried: true }, async ({ server, page }) => {
-      const asked: string[] = [];
-      page.on("dialog", (dialog) => {
-        asked.push(dialog.message());
-        return dialog.accept();
-      });
       await page.goto("/#/runs");
       await page.getByText("There are no runs yet").waitFor();
       const shows = (...rows: readonly (readonly [string, string])[]) =>
@@ -217,8 +212,15 @@ browserTest(
       await shows(["disk is full", "Waits for you"], ["memory grows", "Stopped"]);
       assert.equal(await focused(), "Delete: memory grows");
       await page.keyboard.press("Enter");
+      const dialog = page.getByRole("dialog", { name: "Delete this run and its record?" });
+      await dialog.getByText("memory grows").waitFor();
+      // The first button has the focus, and it changes nothing.
+      await page.keyboard.press("Enter");
+      await dialog.waitFor({ state: "detached" });
+      assert.equal(await focused(), "Delete: memory grows");
+      await page.keyboard.press("Enter");
+      await dialog.getByRole("button", { name: "Delete" }).click();
       await shows(["disk is full", "Waits for you"]);
-      assert.match(asked.join(), /^Delete this run and its record\?\s+memory grows$/);
 
       await server.stop("SIGKILL");
       await page.getByText("The list can be out of date").waitFor();

@@ -98,7 +98,7 @@ browserTest(
 );
 
 browserTest(
-  "a late template overwrites neither a later choice nor edits",
+  "a late template overwrites neither a later choice nor edits, and another choice asks first",
   () =>
     withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
@@ -120,6 +120,11 @@ browserTest(
       gate.resolve();
       for (const each of late) await (await each).finished();
       await page.evaluate("new Promise((done) => setTimeout(done))");
+      const asked = page.waitForEvent("dialog");
+      const chosen = page.getByLabel("Start from").selectOption("default/en");
+      await (await asked).dismiss();
+      await chosen;
+      assert.equal(await page.getByLabel("Start from").inputValue(), "data/en");
       assert.equal(await text.inputValue(), "mine");
       assert.equal(await page.getByLabel("File name").inputValue(), "data.en.yaml");
     }),

@@ -74,6 +74,8 @@ browserTest("a failed run shows the provider's words and continues from where it
   const message = 'The provider answered 429: "No quota <img src=x onerror=alert(1)>"';
   const record = recordOf("error", STARTED, HYPOTHESES, { type: "error", message });
   return onDebatePage({ records: [record] }, async ({ server, page }) => {
+    // No model of the run has a login, so the page does not request its state.
+    await page.route("**/api/auth/status", (route) => route.abort());
     await page.goto(`/#/runs/${RUN_ID}`);
     const answer = page.locator("#answer");
     await answer.getByText(message).waitFor();
@@ -106,6 +108,7 @@ browserTest(
       assert.match(text, /Missing evidence .* the connections before noon Evidence for it No evidence/);
       // The skeptic needs a quote to reject. A proposer withdraws without one.
       assert.match(text, /Skeptic, round 1, rejected, an opinion without a quoted result: no/);
+      await page.locator("#hypotheses > summary").click();
       const withdrawn = page.locator(".board li", { hasText: "The cause H-2" });
       await withdrawn.getByText("Details").click();
       await withdrawn.getByText("Rebuttal, round 1, rejected, withdrawn by its proposer").waitFor();

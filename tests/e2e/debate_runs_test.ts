@@ -160,6 +160,39 @@ browserTest(
 );
 
 browserTest(
+  "a rejected event stream does not end a run that waits for the operator",
+  () =>
+    onDebatePage({ isQuiet: false }, async ({ page }) => {
+      const request = (id: string) => ({ type: "tool_approval_request", ...CALL, call_id: id });
+      const answers = [
+        { contentType: "text/event-stream", body: frame(1, request("1")) + frame(2, request("2")) },
+        { status: 429, json: { detail: "The limit of event streams is reached" } },
+        {
+          contentType: "text/event-stream",
+          body: frame(1, request("1")) +
+            frame(3, { type: "tool_approval_resolved", call_id: "1", resolution: "approved" }),
+        },
+      ];
+      await page.route(
+        `**/api/runs/${RUN_ID}/events`,
+        (route) => route.fulfill(answers.shift() ?? { status: 502 }),
+      );
+      await page.route(
+        `**/api/runs/${RUN_ID}`,
+        (route) => route.fulfill({ json: { run_id: RUN_ID, topic: "slow", status: "running", events: [] } }),
+      );
+      await page.goto(`/#/runs/${RUN_ID}`);
+      const approve = page.getByRole("button", { name: "Approve once" });
+      await approve.nth(1).waitFor();
+      await approve.first().focus();
+      await page.getByText("Connection lost. Reconnecting …").waitFor();
+      await poll(async () => await approve.count() === 1, { what: "the decision in the next stream" });
+      assert.equal(await page.locator("#run-status").textContent(), "waits for you");
+      assert.equal(await page.evaluate("document.activeElement.id"), "asked-2", "the next request");
+    }),
+);
+
+browserTest(
   "the page follows the conversation only for a reader at its end",
   () =>
     onDebatePage({ isQuiet: false }, async ({ page }) => {

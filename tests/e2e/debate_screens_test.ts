@@ -31,6 +31,8 @@ browserTest("the page of a run shows the answer first, in every state, width and
         }, { what: `${selector} to be in sight: ${what}` });
       }
       assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
+      const root = await page.evaluate("getComputedStyle(document.documentElement).fontSize");
+      assert.equal(root, "16px", "1rem is the size that the user chose");
       if (name === "found" || name === "unsure") {
         const sizeOf = (selector: string) =>
           page.evaluate<number>(

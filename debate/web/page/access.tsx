@@ -108,7 +108,8 @@ function Login({ provider, isFirst, onDone }: {
         {state?.status === "pending" && (
           <>
             {t("Open ")}
-            {isWebUrl(uri) ? <a href={uri} target="_blank" rel="noreferrer">{name}</a> : name}
+            {/* The provider chooses the address, so other schemes are no links. */}
+            {/^https?:\/\//.test(uri) ? <a href={uri} target="_blank" rel="noreferrer">{name}</a> : name}
             {t(" and enter the code ")}
             <code>{state.user_code}</code>
           </>
@@ -116,11 +117,6 @@ function Login({ provider, isFirst, onDone }: {
       </span>
     </>
   );
-}
-
-/** The provider chooses the address, so other schemes are no links. */
-function isWebUrl(text: string): boolean {
-  return text.startsWith("https://") || text.startsWith("http://");
 }
 
 /** The folded list of tools: those that are on, and those that are off with the reason. */

@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
 import { Badge, Icon, type IconName, Problem, type Tone, VisibleText } from "@gateway/shared/ui";
 import type { Decision, Hypothesis } from "../../engine/graph/state.ts";
+import { formatDuration } from "../../report/duration.ts";
 import { CodeBlock, CopyButton } from "./code_block.tsx";
 import { coded, evidenceItems, Lines, missingItem, reviewItems } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
-import { formatDuration, percent } from "./format.ts";
+import { percent } from "./format.ts";
 import { t } from "./language.ts";
 import { causeOf, dollarsOf, leadOf, type Summary, tokensOf, verdictOf } from "./summary.ts";
 

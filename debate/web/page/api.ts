@@ -1,8 +1,8 @@
 import { t } from "./language.ts";
 
 /**
- * Sends a request to the server. The message of an error can be shown to the user. The server can be newer than the
- * page, so the caller declares the type that it expects.
+ * Sends a request to the server. The message of an error can be shown to the user, and its cause is the status. The
+ * server can be newer than the page, so the caller declares the type that it expects.
  */
 export async function ask<Answer>(path: string, options: RequestInit = {}): Promise<Answer> {
   let response: Response;
@@ -13,7 +13,8 @@ export async function ask<Answer>(path: string, options: RequestInit = {}): Prom
   }
   if (response.ok) return await response.json();
   const problem = await response.json().catch(() => ({}));
-  throw new Error(problem.detail ?? t("The server answered {status}", { status: response.status }));
+  const { status } = response;
+  throw new Error(problem.detail ?? t("The server answered {status}", { status }), { cause: status });
 }
 
 /** Sends JSON. */
@@ -38,9 +39,4 @@ export function sendForm<Answer>(
   }
   for (const { field, file } of files) fields.append(field, file);
   return ask(path, { method: "POST", body: fields });
-}
-
-/** The reason of a failure as a text for the user. */
-export function whyOf(error: unknown): string {
-  return error instanceof Object && "message" in error ? String(error.message) : String(error);
 }

@@ -1,7 +1,7 @@
 import { type JSX, render } from "preact";
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import { Problem } from "@gateway/shared/ui";
-import { whyOf } from "./api.ts";
+import { errorText } from "@gateway/shared/errors";
 import { Compare } from "./compare.tsx";
 import { Pick } from "./controls.tsx";
 import { Help } from "./help.tsx";
@@ -62,7 +62,7 @@ function App(): JSX.Element {
               icon="language"
               options={LANGUAGES}
               picked={LANGUAGE}
-              onPick={choose}
+              onPick={speak}
             />
             <Help />
           </div>
@@ -73,12 +73,6 @@ function App(): JSX.Element {
       </Main>
     </>
   );
-}
-
-/** The user can keep the language because of unsent text. */
-function choose(language: string, select: HTMLSelectElement): void {
-  speak(language);
-  select.value = LANGUAGE;
 }
 
 function paint(theme: string): void {
@@ -100,7 +94,7 @@ function View({ hash }: { readonly hash: string }): JSX.Element {
     (document.querySelector<HTMLElement>("main [autofocus]") ?? document.querySelector("h1"))?.focus();
   }, []);
   if (error !== undefined) {
-    return <Problem>{t("Cannot show this page: {why}", { why: whyOf(error) })}</Problem>;
+    return <Problem>{t("Cannot show this page: {why}", { why: errorText(error) })}</Problem>;
   }
   const [, runId] = RUN.exec(hash) ?? [];
   if (runId !== undefined) return <RunPage runId={runId} />;

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Card, VisibleText } from "@gateway/shared/ui";
-import { ODD } from "@gateway/shared/text";
+import { visibleJson } from "@gateway/shared/text";
 import type { ToolArgs } from "../../engine/events.ts";
 import { send } from "./api.ts";
 import { callText } from "./call_text.ts";
@@ -28,7 +28,8 @@ export function Approvals(
   useEffect(() => {
     // The focus of a decided request goes to a heading, because a button of another request could be pressed by mistake.
     if (calls.length < before.current && document.activeElement === document.body) {
-      document.querySelector<HTMLElement>("#waiting .card h2, h1")?.focus({ preventScroll: true });
+      const next = document.querySelector<HTMLElement>("#waiting .card h2") ?? document.querySelector("h1");
+      next?.focus({ preventScroll: true });
     }
     before.current = calls.length;
     const timer = setTimeout(setSettled, SETTLED_MS, ids);
@@ -120,7 +121,7 @@ function Approval({ runId, call, seconds, isSettled }: {
         </p>
       )}
       {reason !== undefined && reason !== "" && (
-        <blockquote class="said">
+        <blockquote>
           <p class="note">{t("The agent wrote before this call:")}</p>
           <p>
             <VisibleText text={reason} limit={600} lines />
@@ -180,18 +181,9 @@ function Approval({ runId, call, seconds, isSettled }: {
   );
 }
 
-const EVERY_ODD = new RegExp(ODD, "gu");
-
 /** Arguments as JSON, with hidden characters as escapes. */
 function editable(args: ToolArgs): string {
-  return JSON.stringify(args, null, 2).replace(
-    EVERY_ODD,
-    (odd) => odd === "\n" ? odd : odd.split("").map(escapeUnit).join(""),
-  );
-}
-
-function escapeUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(args, null, 2).split("\n").map(visibleJson).join("\n");
 }
 
 /** The arguments, or `undefined` if the text is not a JSON object. */

@@ -1,25 +1,29 @@
 import type { JSX } from "preact";
-import { Badge, Card, type Tone, VisibleText } from "@gateway/shared/ui";
+import { Badge, type Tone, VisibleText } from "@gateway/shared/ui";
 import type { Hypothesis } from "../../engine/graph/state.ts";
 import { agentName, evidenceItems, Lines, reviewItems } from "./evidence.tsx";
 import { percent } from "./format.ts";
 import { t } from "./language.ts";
+import { Fold } from "./part.tsx";
 import { leadOf, ranked, type Summary } from "./summary.ts";
 
 const TONES: Readonly<Record<string, Tone>> = { confirmed: "good", active: "accent" };
 
 /** All hypotheses, the likeliest first. */
-export function Board({ summary }: { readonly summary: Summary }): JSX.Element | null {
+export function Board({ summary, isOpen }: {
+  readonly summary: Summary;
+  readonly isOpen: boolean;
+}): JSX.Element | null {
   if (summary.hypotheses.length === 0) return null;
   const lead = leadOf(summary);
   return (
-    <Card id="hypotheses" title={t("Hypotheses")}>
+    <Fold id="hypotheses" title={t("Hypotheses")} isOpen={isOpen}>
       <ul class="board stack">
         {ranked(summary).map((each) => (
           <HypothesisRow key={each.id} hypothesis={each} calls={summary.calls} leads={each === lead} />
         ))}
       </ul>
-    </Card>
+    </Fold>
   );
 }
 
@@ -34,13 +38,13 @@ function HypothesisRow({ hypothesis, calls, leads }: {
   return (
     <li class={`hypothesis stack tight ${state}`}>
       <div class="head">
-        <b class="id">
+        <b>
           <VisibleText text={id} />
         </b>
         <Badge tone={TONES[state] ?? "idle"}>
           {leads ? t("{state}, leads", { state: t(state) }) : t(state)}
         </Badge>
-        {typeof probability === "number" && <span class="odds actions">{percent(probability)}</span>}
+        {typeof probability === "number" && <span class="actions">{percent(probability)}</span>}
       </div>
       <p>
         <VisibleText text={text} lines />

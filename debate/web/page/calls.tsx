@@ -2,9 +2,9 @@ import type { JSX } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { Badge, Chart, VisibleText } from "@gateway/shared/ui";
 import type { ToolCallEvent } from "../../engine/events.ts";
+import { formatDuration } from "../../report/duration.ts";
 import { callLine } from "./call_line.ts";
 import { CodeBlock } from "./code_block.tsx";
-import { formatDuration } from "./format.ts";
 import { t } from "./language.ts";
 import { useNow } from "./loaded.ts";
 import { splitQuoted } from "./quotes.ts";
@@ -49,7 +49,9 @@ function Call({ event, isOver }: { readonly event: CallEvent; readonly isOver: b
   const element = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     if (chosen === undefined) return;
-    element.current?.closest<HTMLDetailsElement>(".call-group")?.setAttribute("open", "");
+    for (const each of document.querySelectorAll("details")) {
+      if (each.contains(element.current)) each.open = true;
+    }
     setOpen(true);
     // The result is drawn before.
     setTimeout(() => {
@@ -67,7 +69,7 @@ function Call({ event, isOver }: { readonly event: CallEvent; readonly isOver: b
         onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
       >
         <summary>
-          {"number" in event && <span class="number">{`#${event.number}`}</span>}
+          {"number" in event && <span class="muted">{`#${event.number}`}</span>}
           <code>
             <VisibleText text={callLine(event.tool_name, event.args)} limit={MAX_LINE} lines />
           </code>

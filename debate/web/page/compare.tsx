@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { VisibleText } from "@gateway/shared/ui";
-import { formatDuration, formatTime, percent } from "./format.ts";
+import { formatDuration } from "../../report/duration.ts";
+import { formatTime, percent } from "./format.ts";
 import { t } from "./language.ts";
 import { StateBadge } from "./lists.tsx";
 import { useLoaded } from "./loaded.ts";
@@ -80,13 +81,7 @@ function Shown({ fact, facing }: { readonly fact: Fact; readonly facing: Fact })
 
 function factsOf(record: RunView): Readonly<Record<string, Fact>> {
   const summary = beginSummary(record.imported === true);
-  for (const event of record.events ?? []) {
-    try {
-      tell(summary, event);
-    } catch {
-      // A damaged event must not hide the others.
-    }
-  }
+  for (const event of record.events ?? []) tell(summary, event);
   const { decision, calls, problem } = summary;
   const failed = [...calls.values()].filter(({ error }) => error).length;
   const { duration_seconds: seconds } = record;

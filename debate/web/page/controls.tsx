@@ -11,13 +11,19 @@ export function Pick({ label, icon, isQuiet = false, name, options, picked, onPi
   readonly name?: string;
   readonly options: readonly (readonly [value: string, text: string])[];
   readonly picked: string;
-  readonly onPick?: (value: string, select: HTMLSelectElement) => void;
+  /** Returns `false` to keep the value. */
+  readonly onPick?: (value: string) => unknown;
 }): JSX.Element {
   return (
     <label class={icon && "choice button quiet"} title={icon && label}>
       {isQuiet || icon ? <span class="unseen">{label}</span> : label}
       {icon && <Icon name={icon} />}
-      <select name={name} onChange={({ currentTarget: select }) => onPick?.(select.value, select)}>
+      <select
+        name={name}
+        onChange={({ currentTarget: select }) => {
+          if (onPick?.(select.value) === false) select.value = picked;
+        }}
+      >
         {options.map(([value, text]) => (
           <option key={value} value={value} selected={value === picked}>{text}</option>
         ))}

@@ -2,21 +2,20 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { t } from "./language.ts";
 import { Calls } from "./markdown.tsx";
+import { Fold } from "./part.tsx";
 import { ThreadRow } from "./row.tsx";
 import type { Summary, TimedEvent } from "./summary.ts";
 import { beginThread, extendThread, type Row } from "./thread.ts";
-
-const NO_MODELS = {};
 
 /**
  * The conversation of a run. `events` grows at its end. The page follows the end of the conversation only if the reader
  * is there.
  */
-export function Conversation({ events, live, isOver, models = NO_MODELS }: {
+export function Conversation({ events, live, isOver, models }: {
   readonly events: readonly TimedEvent[];
   readonly live: Summary["live"];
   readonly isOver: boolean;
-  readonly models?: Readonly<Record<string, string>> | undefined;
+  readonly models: Readonly<Record<string, string>> | undefined;
 }): JSX.Element {
   const thread = useMemo(beginThread, []);
   // A row that is the same element is not compared again.
@@ -35,8 +34,7 @@ export function Conversation({ events, live, isOver, models = NO_MODELS }: {
     rows.push({ kind: "turn", role: live.role, events: [], isDone: false });
   }
   return (
-    <section id="conversation" class="stack" aria-labelledby="conversation-title">
-      <h2 id="conversation-title">{t("Conversation")}</h2>
+    <Fold id="conversation" title={t("Conversation")} isOpen={!isOver}>
       <Calls.Provider value={thread.calls}>
         <ol class="thread stack">
           {rows.map((row, index) => {
@@ -51,7 +49,7 @@ export function Conversation({ events, live, isOver, models = NO_MODELS }: {
       </Calls.Provider>
       <div ref={end} />
       <p class="unseen" role="status">{isOver ? "" : newsOf(events.at(-1))}</p>
-    </section>
+    </Fold>
   );
 }
 

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { ask, whyOf } from "./api.ts";
+import { errorText } from "@gateway/shared/errors";
+import { ask } from "./api.ts";
 import { t } from "./language.ts";
 import { useNotices } from "./notices.tsx";
 import { notify } from "./notify.ts";
@@ -21,6 +22,8 @@ export interface FollowedRun {
 
 /** Milliseconds between two drawings of a run in progress. */
 const DRAW_MS = 50;
+/** Milliseconds until a rejected event stream is requested again. */
+const RETRY_MS = 2000;
 
 /** Loads a run, and follows a run in progress until it ends. */
 export function useRun(
@@ -37,7 +40,7 @@ export function useRun(
   useEffect(() => {
     let isShown = true;
     let leave = () => {};
-    const fail = (error: unknown) => isShown && complain(whyOf(error));
+    const fail = (error: unknown) => isShown && complain(errorText(error));
     const onEnd = async () => {
       const record = await reload();
       const text = t("The run has ended: {status}.", { status: t(record.status ?? "unknown") });
@@ -45,7 +48,7 @@ export function useRun(
       notify(record, "end", text);
     };
     Promise.all([load(), ask<SettingsView>("/api/settings")]).then(([record, settings]) => {
-      if (isShown) leave = follow({ record, settings }, setRun, () => onEnd().catch(fail));
+      if (isShown) leave = follow({ record, settings }, setRun, load, () => onEnd().catch(fail));
     }).catch(fail);
     return () => {
       isShown = false;
@@ -58,6 +61,7 @@ export function useRun(
 function follow(
   { record, settings }: Pick<FollowedRun, "record" | "settings">,
   setRun: (change: (shown: FollowedRun | undefined) => FollowedRun) => void,
+  load: () => Promise<RunView>,
   onEnd: () => void,
 ): () => void {
   const { run_id: runId, events: stored = [] } = record;
@@ -73,7 +77,7 @@ function follow(
   const draw = (isConnected = true) => {
     clearTimeout(timer);
     timer = undefined;
-    for (const event of queue) tellSafely(summary, event);
+    for (const event of queue) tell(summary, event);
     if (isOver) endSummary(summary);
     const isTold = queue.some((event) => event?.type !== "agent_delta") || summary.doing !== drawn.doing ||
       summary.limited !== drawn.limited;
@@ -88,36 +92,45 @@ function follow(
   };
   draw();
   if (isOver) return () => {};
-  const source = new EventSource(`/api/runs/${runId}/events`);
+  let source: EventSource;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let isLeft = false;
   const finish = () => {
     source.close();
     isOver = true;
     draw();
     onEnd();
   };
-  source.onopen = () => draw();
-  source.onmessage = ({ data, lastEventId }) => {
-    if (isOver || !isLater(lastEventId, lastId)) return;
-    lastId = lastEventId;
-    const event: TimedEvent = JSON.parse(data);
-    const isLast = event.type === "run_finished";
-    queue.push(event);
-    if (isLast) finish();
-    // An invisible page has no animation frames, so this is a timer.
-    else timer ??= setTimeout(draw, DRAW_MS);
+  /** The stream of a run that ended is closed, but also a stream above the limit, or while the server restarts. */
+  const onClosed = async () => {
+    const { status } = await load().catch(({ cause }) => ({ status: cause === 404 ? "unknown" : "running" }));
+    if (isLeft || isOver) return;
+    if (status === "running") retry = setTimeout(connect, RETRY_MS);
+    else finish();
   };
-  source.onerror = () => source.readyState === EventSource.CLOSED ? finish() : draw(false);
+  const connect = () => {
+    source = new EventSource(`/api/runs/${runId}/events`);
+    source.onopen = () => draw();
+    source.onmessage = ({ data, lastEventId }) => {
+      if (isOver || !isLater(lastEventId, lastId)) return;
+      lastId = lastEventId;
+      const event: TimedEvent = JSON.parse(data);
+      const isLast = event.type === "run_finished";
+      queue.push(event);
+      if (isLast) finish();
+      // An invisible page has no animation frames, so this is a timer.
+      else timer ??= setTimeout(draw, DRAW_MS);
+    };
+    source.onerror = () => {
+      draw(false);
+      if (source.readyState === EventSource.CLOSED) onClosed();
+    };
+  };
+  connect();
   return () => {
+    isLeft = true;
     clearTimeout(timer);
+    clearTimeout(retry);
     source.close();
   };
-}
-
-/** Records can be edited or imported, and a server can be newer than the page: a broken event hides no other one. */
-function tellSafely(summary: Summary, event: TimedEvent): void {
-  try {
-    tell(summary, event);
-  } catch {
-    // The conversation counts the events that cannot be shown.
-  }
 }

@@ -1,5 +1,6 @@
 import { Fragment, type JSX } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { DialogButton } from "./dialog.tsx";
 import { t } from "./language.ts";
 import { readChoice, storeChoice } from "./stored.ts";
 
@@ -8,14 +9,15 @@ const KEY = "shortcuts";
 const go = (hash: string) => () => {
   location.hash = hash;
 };
-/** The focus moves to the target, so that the tab key continues there. */
+/** The target opens, and has the focus, so that the tab key continues there. */
 const focus = (place: HTMLElement | null | undefined) => {
   if (!place) return;
+  place.closest("details")?.setAttribute("open", "");
   if (place.tabIndex < 0) place.tabIndex = -1;
   place.focus({ preventScroll: true });
   place.scrollIntoView();
 };
-const goTo = (id: string) => () => focus(document.getElementById(id));
+export const goTo = (id: string) => () => focus(document.getElementById(id));
 const toggleMap = () => {
   const summary = document.querySelector<HTMLElement>("#map > summary");
   summary?.focus();
@@ -48,9 +50,8 @@ const SHORTCUTS: readonly (readonly [key: string, text: string, act: () => void]
 
 /** The button and the dialog of the shortcuts. With `?` the dialog always opens. */
 export function Help(): JSX.Element {
-  const dialog = useRef<HTMLDialogElement>(null);
   const [isOn, setOn] = useState(readChoice(KEY) !== "no");
-  const open = () => dialog.current?.showModal();
+  const open = () => document.getElementById("help")?.click();
   const shown = [["?", t("Show this help"), open] as const, ...SHORTCUTS];
   // The choice applies to the next key.
   useLayoutEffect(() => {
@@ -68,33 +69,31 @@ export function Help(): JSX.Element {
     return () => removeEventListener("keydown", press);
   }, [isOn]);
   return (
-    <>
-      <button type="button" class="quiet small" onClick={open}>{t("Shortcuts")}</button>
-      <dialog class="card" ref={dialog} aria-labelledby="shortcuts-title">
-        <h2 id="shortcuts-title">{t("Shortcuts")}</h2>
-        <dl class="shortcuts">
-          {shown.map(([key, text]) => (
-            <Fragment key={key}>
-              <dt>
-                <kbd>{key}</kbd>
-              </dt>
-              <dd>{text}</dd>
-            </Fragment>
-          ))}
-        </dl>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={isOn}
-            onChange={({ currentTarget }) => {
-              setOn(currentTarget.checked);
-              storeChoice(KEY, currentTarget.checked ? "yes" : "no");
-            }}
-          />
-          {t("Use shortcuts on this page")}
-        </label>
-        <button type="button" onClick={() => dialog.current?.close()}>{t("Close")}</button>
-      </dialog>
-    </>
+    <DialogButton
+      button={{ id: "help", class: "quiet small", children: t("Shortcuts") }}
+      title={t("Shortcuts")}
+    >
+      <dl class="shortcuts">
+        {shown.map(([key, text]) => (
+          <Fragment key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{text}</dd>
+          </Fragment>
+        ))}
+      </dl>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={({ currentTarget }) => {
+            setOn(currentTarget.checked);
+            storeChoice(KEY, currentTarget.checked ? "yes" : "no");
+          }}
+        />
+        {t("Use shortcuts on this page")}
+      </label>
+    </DialogButton>
   );
 }

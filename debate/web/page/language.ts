@@ -39,11 +39,17 @@ export function languageName(code: string): string {
   }
 }
 
-/** Stores a language and shows the page in it. The page reloads, so the user confirms the loss of unsent text. */
-export function speak(language: string): void {
+/** Whether the page has no unsent text, or the user accepts its loss. */
+export function mayLoseText(): boolean {
   const isWritten = [...document.querySelectorAll("textarea")]
     .some(({ value, defaultValue }) => value !== defaultValue);
-  if (isWritten && !confirm(t("Unsent text on this page will be lost. Continue?"))) return;
+  return !isWritten || confirm(t("Unsent text on this page will be lost. Continue?"));
+}
+
+/** Stores a language and reloads the page in it. Returns `false` if the user keeps unsent text. */
+export function speak(language: string): boolean {
+  if (!mayLoseText()) return false;
   storeChoice("language", language);
   location.reload();
+  return true;
 }

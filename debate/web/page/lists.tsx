@@ -9,36 +9,42 @@ import type { Answer, ListedRun, RunsView } from "./views.ts";
 
 /** The time between two refreshes of a list. */
 export const REFRESH_MS = 5000;
-const MAX_RECENT = 5;
+/** More alerts are folded, and more runs are on their page. */
+const MAX_ENTRIES = 5;
 
-/** The open alerts. Without alerts, nothing is shown. */
+/** The open alerts, newest first. Without alerts, nothing is shown. */
 export function OpenAlerts(): JSX.Element | null {
   const [{ alerts } = { alerts: [] }] = useLoaded<Answer<"alerts">>("/api/alerts", REFRESH_MS);
   if (alerts.length === 0) return null;
+  const entries = alerts.map(({ id, title, severity, since, count, run_id, status, outcome }) => (
+    <Entry
+      key={id}
+      name={title}
+      runId={run_id}
+      tone={severityTone(severity)}
+      state={status === null
+        ? <Badge tone="idle">{t("No run yet")}</Badge>
+        : <StateBadge run={{ status, conclusion: { outcome } }} />}
+      time={since}
+    >
+      <p class="note">
+        <b class="severity">
+          <VisibleText text={severity} limit={40} />
+        </b>
+        {count > 1 && ` · ${t("reported {count} times", { count })}`}
+      </p>
+    </Entry>
+  ));
   return (
     <section aria-labelledby="alerts-title">
       <h2 id="alerts-title">{t("Open alerts")}</h2>
-      <ul class="list">
-        {alerts.map(({ id, title, severity, since, count, run_id, status, outcome }) => (
-          <Entry
-            key={id}
-            name={title}
-            runId={run_id}
-            tone={severityTone(severity)}
-            state={status === null
-              ? <Badge tone="idle">{t("No run yet")}</Badge>
-              : <StateBadge run={{ status, conclusion: { outcome } }} />}
-            time={since}
-          >
-            <p class="note">
-              <b class="severity">
-                <VisibleText text={severity} limit={40} />
-              </b>
-              {count > 1 && ` · ${t("reported {count} times", { count })}`}
-            </p>
-          </Entry>
-        ))}
-      </ul>
+      <ul class="list">{entries.slice(0, MAX_ENTRIES)}</ul>
+      {entries.length > MAX_ENTRIES && (
+        <details class="more">
+          <summary>{t("Show all {count}", { count: entries.length })}</summary>
+          <ul class="list">{entries.slice(MAX_ENTRIES)}</ul>
+        </details>
+      )}
     </section>
   );
 }
@@ -48,7 +54,7 @@ export function RecentRuns(): JSX.Element | null {
   const [{ runs } = { runs: [] }] = useLoaded<RunsView>("/api/runs", REFRESH_MS);
   if (runs.length === 0) return null;
   const inProgress = runs.filter(({ status }) => status === "running");
-  const recent = [...new Set([...inProgress, ...runs])].slice(0, MAX_RECENT);
+  const recent = [...new Set([...inProgress, ...runs])].slice(0, MAX_ENTRIES);
   return (
     <section aria-labelledby="recent-title">
       <div class="head">

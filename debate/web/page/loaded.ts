@@ -1,27 +1,28 @@
 import { useEffect, useState } from "preact/hooks";
-import { ask, whyOf } from "./api.ts";
+import { errorText } from "@gateway/shared/errors";
+import { ask } from "./api.ts";
 import { useNotices } from "./notices.tsx";
 
 /**
- * Loads a view of the server, again at an interval if given. A failure of the first load is reported. The last value
- * is the reason why the shown view can be out of date.
+ * Loads a view of the server, again at an interval if given; without a path, nothing. A failure of the first load is
+ * reported. The last value is the reason why the shown view can be out of date.
  */
 export function useLoaded<View>(
-  path: string,
+  path: string | undefined,
   everyMs?: number,
 ): readonly [view: View | undefined, reload: () => Promise<void>, stale: string] {
   const { complain } = useNotices();
   const [view, setView] = useState<View>();
   const [stale, setStale] = useState("");
   const load = async () => {
-    setView(await ask<View>(path));
+    if (path !== undefined) setView(await ask<View>(path));
     setStale("");
   };
   useEffect(() => {
     let isShown = true;
-    load().catch((error) => isShown && complain(whyOf(error)));
+    load().catch((error) => isShown && complain(errorText(error)));
     // Nobody sees a hidden page.
-    const refresh = () => document.hidden || load().catch((error) => setStale(whyOf(error)));
+    const refresh = () => document.hidden || load().catch((error) => setStale(errorText(error)));
     const timer = everyMs === undefined ? undefined : setInterval(refresh, everyMs);
     return () => {
       isShown = false;

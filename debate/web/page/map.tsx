@@ -6,6 +6,7 @@ import { agentName, evidenceItems, reviewItems } from "./evidence.tsx";
 import { percent } from "./format.ts";
 import { t } from "./language.ts";
 import { type MapEdge, type MapNode, mapOf, WIDTH } from "./map_layout.ts";
+import { Fold } from "./part.tsx";
 import type { Summary } from "./summary.ts";
 
 /** Duration of each step of the replay, in milliseconds. */
@@ -39,8 +40,7 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
   const descriptions = nodes.map((node) => ({ node, ...describe(node, summary) }));
   const current = descriptions.find(({ node }) => node.key === chosen) ?? descriptions[0];
   return (
-    <details id="map" class="more">
-      <summary>{t("Map")}</summary>
+    <Fold id="map" title={t("Map")}>
       <div class="row">
         <button type="button" onClick={play}>
           <Icon name={isPlaying ? "pause" : "play"} />
@@ -118,7 +118,7 @@ export function RunMap({ summary }: { readonly summary: Summary }): JSX.Element 
           </li>
         ))}
       </ul>
-    </details>
+    </Fold>
   );
 }
 

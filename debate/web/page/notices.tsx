@@ -1,7 +1,7 @@
 import { type ComponentChildren, createContext, type JSX } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { Problem, VisibleText } from "@gateway/shared/ui";
-import { whyOf } from "./api.ts";
+import { errorText } from "@gateway/shared/errors";
 import { t } from "./language.ts";
 
 interface Notices {
@@ -63,7 +63,7 @@ export function useAction(): readonly [isBusy: boolean, attempt: (act: () => unk
     try {
       await act();
     } catch (error) {
-      complain(t("Not done: {why}", { why: whyOf(error) }));
+      complain(t("Not done: {why}", { why: errorText(error) }));
     } finally {
       isRunning.current = false;
       setBusy(false);

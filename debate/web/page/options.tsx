@@ -48,6 +48,7 @@ export function Options({ settings, problem, onLogin, onContext }: {
     [...new Set([first, ...others])].map((each) => [each, nameOf(each)] as const);
   return (
     <details
+      class="more"
       onInput={({ currentTarget: part }) => setForm(new FormData(part.closest("form") ?? undefined))}
     >
       <summary>

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useErrorBoundary, useMemo } from "preact/hooks";
+import { useEffect, useErrorBoundary, useMemo, useState } from "preact/hooks";
 import { formatClock } from "./format.ts";
 import { t } from "./language.ts";
 import { useNow } from "./loaded.ts";
@@ -21,6 +21,25 @@ export function Part({ of, show }: {
   return error === undefined
     ? <>{shown}</>
     : <p class="warning">{t("This part of the run cannot be shown.")}</p>;
+}
+
+/** A part with a heading that the user opens and closes. It begins closed, unless `isOpen` is set. */
+export function Fold({ id, title, isOpen = false, children }: {
+  readonly id?: string;
+  readonly title: string;
+  readonly isOpen?: boolean;
+  readonly children: ComponentChildren;
+}): JSX.Element {
+  // A constant, so that the browser keeps what the user opens and closes.
+  const [wasOpen] = useState(isOpen);
+  return (
+    <details id={id} class="more" open={wasOpen}>
+      <summary>
+        <h2>{title}</h2>
+      </summary>
+      {children}
+    </details>
+  );
 }
 
 /** The time until the server continues without the operator. */

@@ -7,6 +7,7 @@ import type { FollowedRun } from "./follow.ts";
 import { t } from "./language.ts";
 import { useAction } from "./notices.tsx";
 import { CAN_NOTIFY, chooseNotice, wantsNotice } from "./notify.ts";
+import type { Answer } from "./views.ts";
 
 /** More text is out of the box. */
 const MAX_LIVE = 800;
@@ -33,16 +34,16 @@ export function Progress({ run: { record, summary, live } }: { readonly run: Fol
   );
 }
 
-/** The options of a run that can change while it runs. */
+/** The options of a run that can change while it runs. Until they are known, they cannot change. */
 function Options({ runId }: { readonly runId: string }): JSX.Element {
-  const [options, setOptions] = useState({ require_approval: false, pause_between_rounds: false });
+  const [options, setOptions] = useState<Answer<"options">>();
   const [mayNotify, setNotify] = useState(wantsNotice());
   const [isBusy, attempt] = useAction();
-  const change = async (changed: Partial<typeof options>) => {
+  const change = async (changed: Partial<Answer<"options">>) => {
     // The box keeps the user's choice unless the server rejects it.
-    setOptions({ ...options, ...changed });
+    setOptions(options && { ...options, ...changed });
     try {
-      setOptions(await send<typeof options>(`/api/runs/${runId}/options`, changed));
+      setOptions(await send<Answer<"options">>(`/api/runs/${runId}/options`, changed));
     } catch (error) {
       setOptions(options);
       throw error;
@@ -57,12 +58,18 @@ function Options({ runId }: { readonly runId: string }): JSX.Element {
     // An empty change returns the current options.
     change({}).catch(() => {});
   }, []);
-  const box = (label: string, checked: boolean, onChange: (isWanted: boolean) => unknown, id?: string) => (
+  const box = (
+    label: string,
+    checked: boolean | undefined,
+    onChange: (isWanted: boolean) => unknown,
+    id?: string,
+  ) => (
     <label class="check">
       <input
         type="checkbox"
         id={id}
         checked={checked}
+        disabled={checked === undefined}
         aria-disabled={isBusy ? "true" : undefined}
         onChange={({ currentTarget }) => attempt(() => onChange(currentTarget.checked))}
       />
@@ -74,12 +81,12 @@ function Options({ runId }: { readonly runId: string }): JSX.Element {
       <legend class="unseen">{t("While it runs")}</legend>
       {box(
         t("Ask me before sensitive tools run"),
-        options.require_approval,
+        options?.require_approval,
         (isOn) => change({ require_approval: isOn }),
       )}
       {box(
         t("Pause between rounds for my comments"),
-        options.pause_between_rounds,
+        options?.pause_between_rounds,
         (isOn) => change({ pause_between_rounds: isOn }),
       )}
       {CAN_NOTIFY && box(t("Notify me when it waits or ends"), mayNotify, changeNotice, "opt-notify")}

@@ -16,8 +16,7 @@ interface RowProps<Kind extends Row["kind"] = Row["kind"]> {
   /** The text that the agent of this turn writes. */
   readonly live?: string | undefined;
   readonly isOver: boolean;
-  /** The models of an imported run can be anything. */
-  readonly models: Readonly<Record<string, unknown>>;
+  readonly models: Readonly<Record<string, string>> | undefined;
 }
 
 /** A row of the conversation. Its failure hides no other row. */
@@ -52,7 +51,7 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
     : t("{role}, diagnosis {number}", { role: t(role), number: end.sample });
   const time = new Date(events[0]?.timestamp ?? "");
   const [style = "other", key = ""] = SPEAKERS.get(role) ?? [];
-  const model = models[key];
+  const model = models?.[key];
   return (
     <li class={`turn card by-${style}`}>
       <div class="speaker row">
@@ -62,9 +61,12 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
         </h3>
         {end?.partial && <Badge tone="warn">{t("stopped")}</Badge>}
         <span class="note">
-          {typeof model === "string" && <VisibleText text={model} limit={80} lines />}
+          {model !== undefined && <VisibleText text={model} limit={80} lines />}
           {tokens !== undefined && (
-            <span class="count">{t("{count} tokens", { count: tokens.toLocaleString(LANGUAGE) })}</span>
+            <span class="count">
+              {model !== undefined && " · "}
+              {t("{count} tokens", { count: tokens.toLocaleString(LANGUAGE) })}
+            </span>
           )}
         </span>
         {!Number.isNaN(time.getTime()) && (
@@ -78,7 +80,7 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
           ? <CallList key={index} calls={part} isDone={isDone} isOver={isOver} />
           : <TurnEvent key={index} event={part} />
       )}
-      {live === "" ? <p class="note thinking">{t("Thinking")}</p> : <AgentText text={live ?? ""} />}
+      {live === "" ? <p class="note">{t("Thinking …")}</p> : <AgentText text={live ?? ""} />}
     </li>
   );
 }
@@ -140,7 +142,7 @@ function TextPart({ part: { kind, id = "", share, text } }: { readonly part: Age
           ? <span class="unseen">{t("Hypothesis")}</span>
           : <Badge tone={VERDICTS[kind]}>{t(kind)}</Badge>}
         {share !== undefined && (
-          <span class="share row">
+          <span class="share">
             <span class="unseen">{t("Probability")}</span>
             {percent(share)}
           </span>

@@ -12,7 +12,7 @@ import { t } from "./language.ts";
 import { useNow } from "./loaded.ts";
 import { RunMap } from "./map.tsx";
 import { useAction } from "./notices.tsx";
-import { Part } from "./part.tsx";
+import { Fold, Part } from "./part.tsx";
 import { Progress } from "./progress.tsx";
 import { RunBar } from "./run_bar.tsx";
 import { nameOf } from "./run_list.ts";
@@ -84,14 +84,13 @@ function Parts({ run, reload }: {
       {!isOver && <Part of={[summary, live]} show={() => <Progress run={run} />} />}
       <Part of={[summary, record]} show={() => <Answer run={run} />} />
       {isOver && <Part of={[record]} show={() => <Resume run={run} />} />}
-      <Part of={[summary]} show={() => <Board summary={summary} />} />
+      <Part of={[summary]} show={() => <Board summary={summary} isOpen={!isOver} />} />
       <Part of={[summary]} show={() => <RunMap summary={summary} />} />
-      <details class="more">
-        <summary>{t("The incident as described")}</summary>
+      <Fold title={t("The incident as described")}>
         <Code>
           <VisibleText text={record.topic ?? ""} lines />
         </Code>
-      </details>
+      </Fold>
       <Part
         of={[events, live, isOver, record]}
         show={() => (
@@ -111,8 +110,7 @@ function Resume({ run: { record, settings } }: { readonly run: FollowedRun }): J
     location.hash = `#/runs/${run_id}`;
   };
   return (
-    <details class="more">
-      <summary>{t("Continue with new evidence")}</summary>
+    <Fold title={t("Continue with new evidence")}>
       <form
         id="resume-form"
         onSubmit={(event) => {
@@ -142,6 +140,6 @@ function Resume({ run: { record, settings } }: { readonly run: FollowedRun }): J
           <button type="submit" class="primary" disabled={isBusy}>{t("Start a new run from here")}</button>
         </p>
       </form>
-    </details>
+    </Fold>
   );
 }

@@ -1,10 +1,13 @@
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { Badge, Icon, type Tone } from "@gateway/shared/ui";
+import { formatDuration } from "../../report/duration.ts";
 import { ask, send } from "./api.ts";
+import { DialogButton } from "./dialog.tsx";
 import { agentName } from "./evidence.tsx";
 import type { FollowedRun } from "./follow.ts";
-import { formatClock, formatDuration } from "./format.ts";
+import { formatClock } from "./format.ts";
+import { goTo } from "./help.tsx";
 import { t } from "./language.ts";
 import { useLoaded, useNow } from "./loaded.ts";
 import { useAction } from "./notices.tsx";
@@ -26,33 +29,26 @@ export function RunBar({ run, reload }: {
   const { record, summary, isOver, isBehind, isConnected } = run;
   const status = record.status ?? "unknown";
   const wait = waitOf(run);
-  const [access] = useLoaded<AccessView>("/api/auth/status");
-  const isLoggedIn = access === undefined || (access.copilot_configured && access.copilot_session_valid);
-  const needsLogin = !isLoggedIn && (status === "running" || status === "error") &&
+  const canNeedLogin = (status === "running" || status === "error") &&
     Object.values(record.models ?? {}).some((id) => id.startsWith(`${ASSIST}/`));
+  const [access] = useLoaded<AccessView>(canNeedLogin ? "/api/auth/status" : undefined);
+  const needsLogin = canNeedLogin && access !== undefined &&
+    !(access.copilot_configured && access.copilot_session_valid);
   const asks = wait !== undefined || needsLogin;
   const [isBusy, attempt] = useAction();
   const path = `/api/runs/${record.run_id}`;
   const end = () => ask(path, { method: "DELETE" });
-  const rename = async () => {
-    const title = prompt(t("Title (replaces the beginning of the incident)"), record.title ?? "");
-    if (title === null) return;
+  const rename = async (title: unknown) => {
     await send(`${path}/title`, { title });
     await reload();
   };
   const remove = async () => {
-    if (!confirm(t("Delete this run and its record?"))) return;
     await end();
     location.hash = "#/runs";
   };
   useEffect(() => {
     if (wait !== undefined && !isBehind) notify(record, wait.key, wait.text);
   }, [wait?.key, isBehind]);
-  const goToRequest = () => {
-    const place = document.getElementById("waiting");
-    place?.scrollIntoView();
-    place?.focus({ preventScroll: true });
-  };
   return (
     <div id="run-bar" class="row">
       <Badge tone={asks ? "warn" : TONES[status] ?? "idle"}>
@@ -60,7 +56,7 @@ export function RunBar({ run, reload }: {
       </Badge>
       {wait !== undefined
         ? (
-          <button type="button" id="run-asked" class="quiet" onClick={goToRequest}>
+          <button type="button" id="run-asked" class="quiet" onClick={goTo("waiting")}>
             {`${wait.text} `}
             <TimeLeft since={wait.since} seconds={wait.seconds} />
           </button>
@@ -76,12 +72,25 @@ export function RunBar({ run, reload }: {
           ? (
             <>
               <ShareMenu runId={record.run_id} />
-              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(rename)}>
-                {t("Rename")}
-              </button>
-              <button type="button" class="quiet" disabled={isBusy} onClick={() => attempt(remove)}>
-                {t("Delete")}
-              </button>
+              <DialogButton
+                button={{ disabled: isBusy, children: t("Rename") }}
+                title={t("Rename the run")}
+                verb={t("Rename")}
+                act={(fields) => attempt(() => rename(fields.get("title")))}
+              >
+                <label>
+                  {t("Title")}
+                  <span class="note">{t("replaces the beginning of the incident")}</span>
+                  <input name="title" autocomplete="off" defaultValue={record.title ?? ""} />
+                </label>
+              </DialogButton>
+              <DialogButton
+                button={{ disabled: isBusy, children: t("Delete") }}
+                title={t("Delete this run and its record?")}
+                verb={t("Delete")}
+                isDanger
+                act={() => attempt(remove)}
+              />
             </>
           )
           : (

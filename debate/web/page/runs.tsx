@@ -1,9 +1,11 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Empty, Icon, Table, VisibleText } from "@gateway/shared/ui";
+import { formatDuration } from "../../report/duration.ts";
 import { ask } from "./api.ts";
 import { FilePick, Pick } from "./controls.tsx";
-import { formatDuration, percent } from "./format.ts";
+import { DialogButton } from "./dialog.tsx";
+import { percent } from "./format.ts";
 import { t } from "./language.ts";
 import { Reason, REFRESH_MS, Since, StateBadge } from "./lists.tsx";
 import { useLoaded } from "./loaded.ts";
@@ -32,18 +34,14 @@ export function Runs(): JSX.Element {
   const runs = view?.runs ?? [];
   const kept = runs.filter((run) => passes(run, search, state));
   const chosen = ticked.filter((id) => kept.some(({ run_id }) => run_id === id));
-  const remove = (run: ListedRun) => {
-    const question = run.status === "running" ? t("Stop this run?") : t("Delete this run and its record?");
-    // The question contains the title, because a refresh can move the rows.
-    if (!confirm(`${question}\n\n${nameOf(run)}`)) return;
+  const remove = ({ run_id, status }: ListedRun) =>
     attempt(async () => {
-      await ask(`/api/runs/${run.run_id}`, { method: "DELETE" });
+      await ask(`/api/runs/${run_id}`, { method: "DELETE" });
       await reload();
       // The row with the focus can be gone.
       if (document.activeElement === document.body) document.querySelector("h1")?.focus();
-      announce(run.status === "running" ? t("The run stops") : t("Run deleted"));
+      announce(status === "running" ? t("The run stops") : t("Run deleted"));
     });
-  };
   const importRun = ([file]: readonly File[]) =>
     attempt(async () => {
       const headers = { "content-type": "application/json" };
@@ -80,15 +78,23 @@ export function Runs(): JSX.Element {
     const isLive = run.status === "running";
     const label = t(isLive ? "Stop: {name}" : "Delete: {name}", { name: nameOf(run) });
     return (
-      <button
-        type="button"
-        class="quiet small act"
-        aria-label={label}
-        title={label}
-        onClick={() => remove(run)}
+      // A run that ends while the dialog is open must not be deleted by the button that stops it.
+      <DialogButton
+        button={{
+          class: "quiet small act",
+          title: label,
+          "aria-label": label,
+          children: <Icon name={isLive ? "stop" : "trash"} />,
+        }}
+        title={isLive ? t("Stop this run?") : t("Delete this run and its record?")}
+        verb={isLive ? t("Stop") : t("Delete")}
+        isDanger
+        act={() => remove(run)}
       >
-        <Icon name={isLive ? "stop" : "trash"} />
-      </button>
+        <p>
+          <VisibleText text={nameOf(run)} lines limit={200} />
+        </p>
+      </DialogButton>
     );
   };
   return (

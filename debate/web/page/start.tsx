@@ -39,14 +39,7 @@ export function Start({ isLogin }: { readonly isLogin: boolean }): JSX.Element {
     <>
       <h1 tabIndex={-1}>{t("What is wrong?")}</h1>
       <OpenAlerts />
-      {needed.length > 0 && (
-        <Setup
-          providers={needed}
-          tryIt={tryIt}
-          isLogin={isLogin}
-          onLogin={reload}
-        />
-      )}
+      {needed.length > 0 && <Setup providers={needed} tryIt={tryIt} isLogin={isLogin} onLogin={reload} />}
       <Incident
         settings={settings}
         access={access}

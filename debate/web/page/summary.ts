@@ -55,8 +55,19 @@ export function beginSummary(imported = false): Summary {
   };
 }
 
-/** Adds an event to the summary. */
+/**
+ * Adds an event to the summary. Records can be edited or imported, and a server can be newer than the page: a broken
+ * event hides no other one.
+ */
 export function tell(summary: Summary, event: TimedEvent): void {
+  try {
+    add(summary, event);
+  } catch {
+    // The conversation shows a line for each event that it cannot show.
+  }
+}
+
+function add(summary: Summary, event: TimedEvent): void {
   if ("total_tokens" in event && typeof event.total_tokens === "number") summary.tokens = event.total_tokens;
   switch (event.type) {
     case "run_started":

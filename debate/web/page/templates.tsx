@@ -3,17 +3,11 @@ import { useRef, useState } from "preact/hooks";
 import { Badge, Code, Icon, Problem, VisibleText } from "@gateway/shared/ui";
 import { send } from "./api.ts";
 import { Pick } from "./controls.tsx";
-import { t } from "./language.ts";
+import { agentName } from "./evidence.tsx";
+import { mayLoseText, t } from "./language.ts";
 import { useLoaded } from "./loaded.ts";
 import { useAction, useNotices } from "./notices.tsx";
 import type { Answer } from "./views.ts";
-
-const AGENTS: Readonly<Record<string, string>> = {
-  diagnostic_agent: t("Diagnostic agent"),
-  skeptic_agent: t("Skeptic"),
-  diagnostic_rebuttal_agent: t("Rebuttal"),
-  moderator_agent: t("Moderator"),
-};
 
 /** An editor for the instructions of the agents. The page cannot write to the server, so the result is a file. */
 export function Templates(): JSX.Element {
@@ -35,7 +29,12 @@ export function Templates(): JSX.Element {
       </div>
       {path !== undefined && (
         <>
-          <Pick label={t("Start from")} options={options} picked={path} onPick={setChosen} />
+          <Pick
+            label={t("Start from")}
+            options={options}
+            picked={path}
+            onPick={(next) => mayLoseText() && setChosen(next)}
+          />
           <Editor key={path} path={path} />
         </>
       )}
@@ -113,7 +112,7 @@ function Editor({ path }: { readonly path: string }): JSX.Element | null {
           <h2 id="preview-title">{t("Prompts of the first round")}</h2>
           {preview.prompts.map(({ node, messages }) => (
             <details key={node} class="more">
-              <summary>{AGENTS[node] ?? node}</summary>
+              <summary>{agentName(node)}</summary>
               {messages.map(({ role, content }, index) => (
                 <div key={index}>
                   <p class="note">{role}</p>

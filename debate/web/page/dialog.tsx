@@ -1,0 +1,42 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { t } from "./language.ts";
+
+/** A button that opens a dialog. Another title closes it, because it asks another question. */
+export function DialogButton({ button, title, verb, isDanger = false, act, children }: {
+  /** The attributes and the content of the button. */
+  readonly button: JSX.IntrinsicElements["button"];
+  readonly title: string;
+  /** The name of the button that runs `act`. Without it, the dialog only informs. */
+  readonly verb?: string;
+  readonly isDanger?: boolean;
+  readonly act?: (fields: FormData) => unknown;
+  readonly children?: ComponentChildren;
+}): JSX.Element {
+  const [asked, ask] = useState("");
+  const dialog = useRef<HTMLDialogElement>(null);
+  const isOpen = asked === title;
+  const close = () => dialog.current?.close();
+  useLayoutEffect(() => {
+    if (isOpen) dialog.current?.showModal();
+  }, [isOpen]);
+  return (
+    <>
+      <button type="button" class="quiet" {...button} onClick={() => ask(title)} />
+      {isOpen && (
+        <dialog class="card" ref={dialog} aria-labelledby="dialog-title" onClose={() => ask("")}>
+          <form method="dialog" onSubmit={({ currentTarget }) => act?.(new FormData(currentTarget))}>
+            <h2 id="dialog-title">{title}</h2>
+            {children}
+            <div class="actions">
+              <button type="button" onClick={close}>{t(verb === undefined ? "Close" : "Cancel")}</button>
+              {verb !== undefined && (
+                <button type="submit" class={isDanger ? "danger" : "primary"}>{verb}</button>
+              )}
+            </div>
+          </form>
+        </dialog>
+      )}
+    </>
+  );
+}
