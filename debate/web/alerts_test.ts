@@ -90,12 +90,19 @@ Deno.test("the secret of alerts opens no other route, and guesses are limited", 
   assert.equal((await post(web, PAGERDUTY)).status, 202);
 });
 
-Deno.test("POST /api/alerts is off without ALERT_SECRET, also for an empty secret", async () => {
-  const web = await WebFixture.open();
-  for (const secret of ["", SECRET]) {
-    assert.equal((await problemOf(await post(web, PAGERDUTY, { "x-alert-secret": secret }))).status, 404);
-  }
-});
+Deno.test.each([
+  { name: "without a password of the page", env: {}, status: 404 },
+  { name: "with one", env: { WEB_USERNAME: "ann", WEB_PASSWORD: "page-password" }, status: 401 },
+])(
+  "POST /api/alerts is off without ALERT_SECRET, also for an empty secret, $name",
+  async ({ env, status }) => {
+    const web = await WebFixture.open({ env });
+    for (const secret of ["", SECRET]) {
+      const problem = await problemOf(await post(web, PAGERDUTY, { "x-alert-secret": secret }));
+      assert.deepEqual([problem.status, problem.detail.includes("set ALERT_SECRET")], [status, true]);
+    }
+  },
+);
 
 Deno.test.each([
   { name: "no JSON", body: "{", status: 422 },
