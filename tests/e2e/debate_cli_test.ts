@@ -54,12 +54,11 @@ Deno.test("debate benchmark scores the record of debate run --json", () =>
     const { code, out, err } = await debate(
       ["run", "The memory grows, token=hunter2hunter2", "--json"],
       folder,
-      {
-        ...REPLAY,
-        TOOLS_ENABLED: "false",
-      },
+      { ...REPLAY, ENABLED_TOOLS: "http_get" },
     );
     assert.equal(code, 0, err);
+    // Nobody can approve another host.
+    assert.match(err, /^Off +http_get \(HTTP_ALLOWED_HOSTS\s+is\s+not\s+set\)/m);
     const record = JSON.parse(out);
     assert.equal(record.status, "completed");
     assert.equal(record.topic, "The memory grows, token=[REDACTED]");
