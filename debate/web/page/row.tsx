@@ -62,7 +62,7 @@ function TurnRow({ row, live, isOver, models }: RowProps<"turn">): JSX.Element {
         </h3>
         {end?.partial && <Badge tone="warn">{t("stopped")}</Badge>}
         <span class="note">
-          {typeof model === "string" && <VisibleText text={model} limit={80} lines />}
+          {typeof model === "string" && <VisibleText text={model} limit={80} lines />}{" "}
           {tokens !== undefined && (
             <span class="count">{t("{count} tokens", { count: tokens.toLocaleString(LANGUAGE) })}</span>
           )}
