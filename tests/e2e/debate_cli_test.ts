@@ -173,7 +173,11 @@ Deno.test("debate rejects invalid cases with exit code 2 and a JSON error", () =
 const MINE = '{"mine": {"base_url": "http://127.0.0.1:9/v1", "key_variable": "MODEL_KEY_MINE"}}';
 
 Deno.test.each([
-  { name: "no URL", env: {}, reason: /its provider has no URL; set ASSIST_BASE_URL/ },
+  {
+    name: "no URL",
+    env: {},
+    reason: /its provider has no URL; set ASSIST_BASE_URL, or choose another model/,
+  },
   {
     name: "no token",
     env: { ASSIST_BASE_URL: "http://127.0.0.1:9" },
