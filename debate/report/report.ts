@@ -3,7 +3,7 @@ import { isWithdrawal } from "../engine/graph/hypotheses.ts";
 import type { Hypothesis, Review } from "../engine/graph/state.ts";
 import { amountsOf, lastDecision, type ReadRecord, type StoredEvent } from "../runs/record.ts";
 import { embedded, fenced, inline } from "./markdown_text.ts";
-import { fieldsOf, numberOf, textOf, textsOf } from "../engine/graph/text.ts";
+import { fieldsOf, formatDuration, numberOf, textOf, textsOf } from "../engine/graph/text.ts";
 import { type Texts, textsFor } from "./texts.ts";
 
 export function renderReport(record: ReadRecord): string {
@@ -49,13 +49,6 @@ function renderFacts(record: ReadRecord, texts: Texts): string {
   ];
   // Without a heading, Markdown would join this list with the list of the answer.
   return [`## ${texts.run}\n`, ...bullets(facts)].join("\n");
-}
-
-export function formatDuration(seconds: number): string {
-  const whole = Math.max(0, Math.round(seconds));
-  if (whole < 60) return `${whole}s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)}m ${whole % 60}s`;
-  return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`;
 }
 
 function renderTimeline(hypotheses: readonly Hypothesis[], texts: Texts): string {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readRecord } from "../runs/record.ts";
-import { formatDuration, renderReport } from "./report.ts";
+import { formatDuration } from "../engine/graph/text.ts";
+import { renderReport } from "./report.ts";
 import { htmlFileName, renderHtml } from "./html.ts";
 import fc from "fast-check";
 import markdownIt from "markdown-it";

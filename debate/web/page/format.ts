@@ -1,12 +1,6 @@
 import { LANGUAGE, t } from "./language.ts";
 
-/** `45s`, `2m 5s`, `1h 3m`. */
-export function formatDuration(seconds: number): string {
-  const whole = Math.round(seconds);
-  if (whole < 60) return `${whole}s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)}m ${whole % 60}s`;
-  return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`;
-}
+export { formatDuration } from "../../engine/graph/text.ts";
 
 /** A time of the server for the user; empty if it is unknown. */
 export function formatTime(text: string | null | undefined): string {
