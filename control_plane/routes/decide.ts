@@ -67,7 +67,7 @@ export async function decideApproval(
     await Promise.all(recorded.map((entry) => ports.record({ ...entry, outcome: "error", err })));
   };
   const signed = approve ? await checkProof(ports, id, decision) : undefined;
-  // The documents decide about a waiver, whatever the decision says.
+  // If people sign, only their documents can request a waiver.
   const learnTtlSeconds = signed?.learnTtlSeconds ?? (learn ? ttl_seconds : 0);
   const allowed = signed?.isEnough === false
     ? "approval-signed"

@@ -1,6 +1,5 @@
 import { type DetailPage, renderDetailPage } from "../pages/detail_page.tsx";
-import { SCRIPT } from "../pages/page.tsx";
-import { STYLE } from "../pages/page.tsx";
+import { SCRIPT, STYLE } from "../pages/page.tsx";
 import { signRequest } from "@gateway/shared/wire";
 import { readHtml } from "@gateway/shared/testing";
 import { READ_AT, recordOf } from "./sample_record.ts";

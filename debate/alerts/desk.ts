@@ -4,6 +4,7 @@ import { AppError, errorName } from "@gateway/shared/errors";
 import { shortenText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { dropPartialWord, oneLine, parseJson } from "../engine/graph/text.ts";
+import { reasonOf } from "../models/exchange.ts";
 import type { LiveRun } from "../runs/live_run.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunDirectory } from "../runs/run_directory.ts";
@@ -297,7 +298,7 @@ export class AlertDesk {
         return response.ok ? undefined : `the receiver answered ${response.status}`;
       });
     } catch (error) {
-      return `the receiver did not answer: ${errorName(error)}`;
+      return `the receiver did not answer${reasonOf(error) || `: ${errorName(error)}`}`;
     }
   }
 

@@ -47,11 +47,14 @@ export function answerLines(
     : groundingOf(lead);
   const share = typeof decision.confidence === "number" ? `${Math.round(decision.confidence * 100)} %` : "";
   const next = textOf(decision.next_step);
+  const instead = status === "error"
+    ? "fix the failure, then resume the run"
+    : "open the run and check its evidence";
   return [
     `${headline(about)}. ${isProved ? "Cause: " : ""}${isProved ? said : unproved(record, said)}`,
     isProved ? `Confidence: ${share}` : `No confident cause${share === "" ? "" : ` (${share})`}`,
     `Evidence: ${grounded} of ${cited} lines count, from ${count(results, "result")}`,
-    `Next: ${next === "" ? "open the run and check its evidence" : isLate ? `Unproved: ${next}` : next}`,
+    `Next: ${next === "" ? instead : isLate ? `Unproved: ${next}` : next}`,
   ].map((line) => chatLine(line, redact));
 }
 

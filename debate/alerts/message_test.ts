@@ -54,6 +54,20 @@ Deno.test.each([
     ],
   },
   {
+    name: "a run that failed before its first decision",
+    record: {
+      ...recordOf("cause"),
+      ...{ status: "error" as const, conclusion: null, hypotheses: [] },
+      events: [{ type: "error", message: "no model" }],
+    },
+    expected: [
+      "CheckoutMemory (critical). The run failed (no model).",
+      "No confident cause",
+      "Evidence: 0 of 0 lines count, from 0 results",
+      "Next: fix the failure, then resume the run",
+    ],
+  },
+  {
     name: "a run without a decision",
     record: { ...recordOf("cause"), conclusion: null, hypotheses: [], events: [] },
     expected: [

@@ -45,6 +45,7 @@ function readGroup(body: Fields, alerts: readonly Fields[]): Notice {
   const source = "orgId" in body ? "grafana" : "alertmanager";
   if (source === "alertmanager" && body.version !== "4") fail('version is not "4"');
   if (body.status !== "firing" && body.status !== "resolved") fail('status is not "firing" or "resolved"');
+  if (alerts.length === 0) fail("alerts contains no alert");
   const fingerprints = alerts.map(({ fingerprint }) => textOf(fingerprint)).filter((each) => each !== "");
   const key = textOf(body.groupKey) || fingerprints.toSorted().join(" ");
   if (key === "") fail("it has neither groupKey nor a fingerprint");

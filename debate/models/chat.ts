@@ -5,7 +5,7 @@ import { fieldsOf, isObject, oneLine, parseJson, textOf } from "../engine/graph/
 import type { Model, ModelErrorKind, ModelReply, ModelRequest } from "../engine/ports.ts";
 import { ModelError } from "../engine/ports.ts";
 import { type ChatApi, REFUSABLE, type Refusable, ReplyAssembler, sendsEffort } from "./chat_completions.ts";
-import { below, eventsOf, UNREACHABLE } from "./exchange.ts";
+import { below, eventsOf, unreachable } from "./exchange.ts";
 import { tokenHeaders, type TokenSource } from "./tokens.ts";
 
 export interface OpenAiChatOptions {
@@ -293,7 +293,7 @@ function fail(kind: ModelErrorKind, message: string, more: Partial<ChatFailure> 
 
 function toFailure(error: unknown): ChatFailure {
   if (error instanceof ChatFailure) return error;
-  if (!(error instanceof ModelError)) return fail("server", UNREACHABLE, { mayRetry: true });
+  if (!(error instanceof ModelError)) return fail("server", unreachable(error), { mayRetry: true });
   return fail(error.kind, error.message, { mayRetry: error.kind === "server" });
 }
 
@@ -316,7 +316,10 @@ function failureOf(response: Response, text: string, now: number): ChatFailure {
     return fail("bad_reply", `the provider redirects${label}; set the base URL to the new location`);
   }
   if (hasType(response, "text/html")) {
-    return fail("bad_reply", `the provider answered with text/html${label}, is the base URL right?`);
+    return fail(
+      "bad_reply",
+      `the provider answered with text/html${label}, is the base URL right? Most end with /v1`,
+    );
   }
   if (status === 401) return fail("auth", `the provider rejects the access token${label}`);
   const words = body === undefined ? text : wordsIn(body);

@@ -165,7 +165,9 @@ Deno.test.each([{ status: 200 }, { status: 403 }])(
     for (const request of [requestOf(), requestOf({ onDelta: () => {} })]) {
       const { message } = await failureOf(modelOf([page]).model.complete(request));
       assert.ok(
-        message.endsWith(`answered with text/html (HTTP ${status}), is the base URL right?`),
+        message.endsWith(
+          `answered with a web page (HTTP ${status}): correct the base URL; most end with /v1`,
+        ),
         message,
       );
     }

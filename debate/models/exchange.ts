@@ -1,12 +1,21 @@
 import { type Clock, within } from "@gateway/shared/clock";
-import { collectBytes } from "@gateway/shared/text";
+import { errorText } from "@gateway/shared/errors";
+import { collectBytes, shortenText } from "@gateway/shared/text";
 import { parseJson } from "../engine/graph/text.ts";
 import { ModelError } from "../engine/ports.ts";
 
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-export const UNREACHABLE = "the provider cannot be reached, or the connection was lost";
+/** Why `fetch` got no answer, after a colon, if that is known. The error also contains the URL, which can be secret. */
+export function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? errorText(error.cause) : "";
+  const start = text.lastIndexOf("): ");
+  return start < 0 ? "" : `: ${shortenText(text.slice(start + 3), 200)}`;
+}
+
+export const unreachable = (error: unknown): string =>
+  `the provider cannot be reached, or the connection was lost${reasonOf(error)}`;
 
 /**
  * Sends a request and reads the JSON of the answer. A request with a form is a POST. Redirects are not followed,
@@ -37,7 +46,7 @@ export async function exchangeJson(request: {
     });
   } catch (cause) {
     if (cause instanceof ModelError) throw cause;
-    throw new ModelError("server", UNREACHABLE, { cause });
+    throw new ModelError("server", unreachable(cause), { cause });
   }
 }
 

@@ -186,7 +186,7 @@ export function openProviders(settings: Settings, ports: {
         return replayModel({ id, scenario: await loadScenario(name, REPLAY_DIR), clock, pieceDelayMs });
       }
       if (entry.base_url === "") {
-        const why = `its provider has no URL; set ${urlVariable(provider)}`;
+        const why = `its provider has no URL; set ${urlVariable(provider)}, or choose another model`;
         const error = new ModelError("auth", `Model ${JSON.stringify(id)} gave no reply: ${why}`);
         return { id, complete: () => Promise.reject(error) };
       }

@@ -36,10 +36,8 @@ async function takeLock(path: string): Promise<Deno.FsFile> {
     throw error;
   }
   file.close();
-  throw new AppError(
-    "invalid_config",
-    `Cannot use DATA_DIR ${JSON.stringify(path)}: another server is using it`,
-  );
+  const problem = "another server is using it; stop it, or set another DATA_DIR";
+  throw new AppError("invalid_config", `Cannot use DATA_DIR ${JSON.stringify(path)}: ${problem}`);
 }
 
 export function readRunDirectory(path: string) {

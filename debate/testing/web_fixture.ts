@@ -222,6 +222,14 @@ export class WebFixture {
   }
 }
 
+/** Lets the runs of alerts advance until nothing is in progress. */
+export async function settleAlerts(web: WebFixture): Promise<void> {
+  for (let turns = 0; turns < 3; turns++) {
+    await web.settle();
+    await web.alerts.work();
+  }
+}
+
 /** A server with a run that has advanced as far as possible without an operator. */
 export async function openRun(options: WebFixtureOptions = {}, fields: Fields = {}) {
   const web = await WebFixture.open(options);

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { createTools } from "./catalogue.ts";
-import { BARE_SETTINGS, call, FakePorts, jsonAnswer, textAnswer } from "./testing/tool_bench.ts";
+import {
+  BARE_SETTINGS,
+  call,
+  FakePorts,
+  jsonAnswer,
+  setUpBackend,
+  textAnswer,
+} from "./testing/tool_bench.ts";
 import { ToolFailure } from "./run_program.ts";
 import { checkIndex, checkSearchBody, MAX_HITS } from "./search_body.ts";
 
@@ -25,19 +32,10 @@ const CASES = [
   },
 ] as const;
 
-function setUp(name: string, setting: string, url: string) {
-  const ports = new FakePorts();
-  ports.addresses = { "back.test": [["10.0.0.9"]] };
-  return {
-    ports,
-    tool: createTools({ ...BARE_SETTINGS, [setting]: url }, ports).find((tool) => tool.name === name),
-  };
-}
-
 Deno.test.each(CASES)(
   "$name connects to the configured server at any address and hides its credentials",
   async ({ name, setting, args, answer }) => {
-    const { ports, tool } = setUp(name, setting, "http://op:s%40cret@back.test:9/prefix/");
+    const { ports, tool } = setUpBackend(name, setting, "http://op:s%40cret@back.test:9/prefix/");
     ports.answer = () => jsonAnswer(answer);
     const { ok, text } = await call(tool, args);
     assert.equal(ok, true, text);
@@ -52,7 +50,7 @@ Deno.test.each(CASES)(
 Deno.test.each(CASES)(
   "$name fails if it is not configured",
   async ({ name, setting, args }) => {
-    const { ports, tool } = setUp(name, setting, "");
+    const { ports, tool } = setUpBackend(name, setting, "");
     const { ok, text } = await call(tool, args);
     assert.equal(ok, false);
     assert.match(text, new RegExp(`has to set ${setting}`));
@@ -61,7 +59,7 @@ Deno.test.each(CASES)(
 );
 
 Deno.test.each(CASES)("$name rejects a server from the model", async ({ name, setting, args }) => {
-  const { ports, tool } = setUp(name, setting, "http://op:pw@back.test:9/prefix");
+  const { ports, tool } = setUpBackend(name, setting, "http://op:pw@back.test:9/prefix");
   const { ok, text } = await call(tool, { ...args, base_url: "http://evil.test" });
   assert.equal(ok, false);
   assert.match(text, /Unrecognized key: "base_url"/);
@@ -112,7 +110,7 @@ Deno.test.each(CASES.flatMap(({ answer: _, ...row }) => [
     why: /larger than/,
   },
 ]))("$name is a failure", async ({ tool: name, setting, args, reply, why }) => {
-  const { ports, tool } = setUp(name, setting, "http://back.test");
+  const { ports, tool } = setUpBackend(name, setting, "http://back.test");
   ports.answer = () => reply;
   const { ok, text } = await call(tool, args);
   assert.equal(ok, false);
@@ -121,7 +119,7 @@ Deno.test.each(CASES.flatMap(({ answer: _, ...row }) => [
 });
 
 Deno.test("query_elasticsearch posts a search and shows sources and aggregations", async () => {
-  const { ports, tool } = setUp("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
   ports.answer = () =>
     jsonAnswer({
       hits: { total: { value: 3, relation: "gte" }, hits: [{ _index: "l1", _source: { m: "x" } }] },
@@ -143,7 +141,7 @@ Deno.test.each([
   { name: "an index with a query string", args: { index: "a?x=1", query_json: "{}" } },
   { name: "a script", args: { index: "a", query_json: '{"script_fields":{}}' } },
 ])("query_elasticsearch rejects $name", async ({ args }) => {
-  const { ports, tool } = setUp("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
   assert.equal((await call(tool, args)).ok, false);
   assert.deepEqual(ports.requests, []);
 });

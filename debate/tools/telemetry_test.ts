@@ -1,18 +1,8 @@
 import assert from "node:assert/strict";
-import { createTools } from "./catalogue.ts";
-import { BARE_SETTINGS, call, FakePorts, jsonAnswer } from "./testing/tool_bench.ts";
-
-function setUp(name: string, setting: string, url: string) {
-  const ports = new FakePorts();
-  ports.addresses = { "back.test": [["10.0.0.9"]] };
-  return {
-    ports,
-    tool: createTools({ ...BARE_SETTINGS, [setting]: url }, ports).find((tool) => tool.name === name),
-  };
-}
+import { call, jsonAnswer, setUpBackend } from "./testing/tool_bench.ts";
 
 Deno.test("query_prometheus shows 25 series as labels => value", async () => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_prometheus", "PROMETHEUS_URL", "http://back.test");
   const series = Array.from(
     { length: 30 },
     (_, at) => ({ metric: { __name__: "up", job: `j${at}"` }, value: [1, String(at)] }),
@@ -43,7 +33,7 @@ Deno.test.each([
   },
   { name: "an empty result", data: { resultType: "vector", result: [] }, line: "(no series)" },
 ])("query_prometheus shows $name", async ({ data, line }) => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_prometheus", "PROMETHEUS_URL", "http://back.test");
   ports.answer = () => jsonAnswer({ data });
   assert.equal((await call(tool, { query: "x" })).text.split("\n")[1], line);
 });
@@ -59,7 +49,7 @@ Deno.test.each([
   { name: "the hour before an end", args: { end: "30m" }, sent: ["01:34:05Z", "02:34:05Z", "60s"] },
   { name: "at most 120 points", args: { start: "1d", step: "1s" }, sent: ["03:04:05Z", "03:04:05Z", "727s"] },
 ])("query_prometheus queries $name", async ({ args, sent }) => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_prometheus", "PROMETHEUS_URL", "http://back.test");
   ports.answer = () => jsonAnswer({ data: { resultType: "matrix", result: [] } });
   const { ok, text } = await call(tool, { query: "up", ...args });
   assert.equal(ok, true, text);
@@ -78,14 +68,14 @@ Deno.test.each([
   { name: "an end before its start", args: { start: "1h", end: "2h" }, why: /start must be before end/ },
   { name: "an unknown step", args: { step: "a" }, why: /step "a" is not a duration/ },
 ])("query_prometheus rejects $name", async ({ args, why }) => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_prometheus", "PROMETHEUS_URL", "http://back.test");
   const { ok, text } = await call(tool, { query: "up", ...args });
   assert.deepEqual([ok, ports.requests], [false, []]);
   assert.match(text, why);
 });
 
 Deno.test("query_prometheus shows minimum, maximum and some points, and charts all of them", async () => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_prometheus", "PROMETHEUS_URL", "http://back.test");
   const values = Array.from({ length: 100 }, (_, at) => [at, at === 7 ? "NaN" : String(at % 50)]);
   const result = ["a", "b"].map((pod) => ({ metric: { __name__: "m", job: "hunter2", pod }, values }));
   ports.answer = () => jsonAnswer({ data: { resultType: "matrix", result } });
@@ -105,7 +95,7 @@ Deno.test("query_prometheus shows minimum, maximum and some points, and charts a
 });
 
 Deno.test("query_prometheus charts 8 of many series in linear time", async () => {
-  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_prometheus", "PROMETHEUS_URL", "http://back.test");
   const result = Array.from(
     { length: 40_000 },
     (_, at) => ({ metric: { job: "a", at: `${at}` }, values: [[at, "1"]] }),
@@ -186,7 +176,7 @@ Deno.test.each([
     lines: /\nSlow \(firing\): a > 1\na:b \(recording\): sum\(a\) \(error: bad\)$/,
   },
 ])("list_prometheus shows $name", async ({ args, asked, data, lines }) => {
-  const { ports, tool } = setUp("list_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("list_prometheus", "PROMETHEUS_URL", "http://back.test");
   ports.answer = () => jsonAnswer({ status: "success", data });
   const { ok, text } = await call(tool, args);
   assert.equal(ok, true, text);
@@ -214,7 +204,7 @@ Deno.test.each([
   },
   { name: "nothing", args: { label: "app" }, asked: "label/app/values", data: undefined, shown: "(nothing)" },
 ])("list_loki shows $name", async ({ args, asked, data, shown }) => {
-  const { ports, tool } = setUp("list_loki", "LOKI_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("list_loki", "LOKI_URL", "http://back.test");
   ports.answer = () => jsonAnswer({ status: "success", data });
   assert.equal((await call(tool, args)).text.split("\n")[1], shown);
   const { pathname, searchParams } = ports.requests[0]!.url;
@@ -226,7 +216,7 @@ Deno.test.each(["list_prometheus", "list_loki"].map((name) => ({ name })))(
   "$name rejects a label that is a path",
   async ({ name }) => {
     const setting = name === "list_loki" ? "LOKI_URL" : "PROMETHEUS_URL";
-    const { ports, tool } = setUp(name, setting, "http://back.test");
+    const { ports, tool } = setUpBackend(name, setting, "http://back.test");
     for (const label of ["../admin", "a/b", "a?x", "a.b", "__name__/../..", "é"]) {
       assert.equal(
         (await call(tool, { ...name === "list_prometheus" && { what: "labels" }, label })).ok,
@@ -238,7 +228,7 @@ Deno.test.each(["list_prometheus", "list_loki"].map((name) => ({ name })))(
 );
 
 Deno.test("query_loki queries the last minutes and shows the newest lines by label set", async () => {
-  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_loki", "LOKI_URL", "http://back.test");
   ports.answer = () =>
     jsonAnswer({
       data: {
@@ -259,14 +249,14 @@ Deno.test("query_loki queries the last minutes and shows the newest lines by lab
 });
 
 Deno.test("query_loki limits the number of lines", async () => {
-  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_loki", "LOKI_URL", "http://back.test");
   ports.answer = () => jsonAnswer({ data: { resultType: "streams", result: [] } });
   for (const limit of [0, 5000]) assert.equal((await call(tool, { query: "{a=`b`}", limit })).ok, true);
   assert.deepEqual(ports.requests.map(({ url }) => url.searchParams.get("limit")), ["1", "500"]);
 });
 
 Deno.test("query_loki shows metrics", async () => {
-  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
+  const { ports, tool } = setUpBackend("query_loki", "LOKI_URL", "http://back.test");
   ports.answer = () =>
     jsonAnswer({ data: { resultType: "matrix", result: [{ metric: { a: "b" }, values: [[5, "2"]] }] } });
   const { text, chart } = await call(tool, { query: "rate(x)" });

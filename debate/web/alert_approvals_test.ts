@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { PAGERDUTY } from "../alerts/testing/payloads.ts";
 import { FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
 import { call, never, ScriptedModel } from "../testing/scripted_model.ts";
-import { GUARDED_TOOL, WebFixture, type WebFixtureOptions, withTool } from "../testing/web_fixture.ts";
+import {
+  GUARDED_TOOL,
+  settleAlerts,
+  WebFixture,
+  type WebFixtureOptions,
+  withTool,
+} from "../testing/web_fixture.ts";
 
 const SECRET = "a-secret-of-alertmanager";
 const ENV = {
@@ -33,17 +39,10 @@ async function openWaiting(options: WebFixtureOptions = {}, statuses: readonly n
   web.headers.authorization = basic(PASSWORD);
   const headers = { "content-type": "application/json", "x-alert-secret": SECRET };
   await web.send("POST", "/api/alerts", { headers, body: JSON.stringify(PAGERDUTY) });
-  await settle(web);
+  await settleAlerts(web);
   const run_id = web.alerts.list()[0]?.run_id ?? "";
   const [asked] = await web.eventsOf(run_id, "tool_approval_request");
   return { web, tool, path: `/api/runs/${run_id}/approval`, asked, run_id };
-}
-
-async function settle(web: WebFixture): Promise<void> {
-  for (let turns = 0; turns < 3; turns++) {
-    await web.settle();
-    await web.alerts.work();
-  }
 }
 
 const textsOf = ({ chat }: WebFixture): readonly string[] =>
@@ -74,7 +73,7 @@ Deno.test("the chat gets a request, and only a signed-in person decides, only on
   }
   assert.deepEqual(tool.runs, []);
   assert.equal((await decide(path, basic(PASSWORD))).status, 200);
-  await settle(web);
+  await settleAlerts(web);
   assert.equal(tool.runs.length, 1);
   assert.match(textsOf(web)[1] ?? "", /^Approved: \$ kubectl /);
 });
@@ -86,7 +85,7 @@ Deno.test("after a request that nobody answers, the run waits for no other", asy
   });
   const { web, tool, run_id } = await openWaiting({ model });
   await web.clock.advance(300_000);
-  await settle(web);
+  await settleAlerts(web);
   const [first, second] = await web.eventsOf(run_id, "tool_approval_resolved");
   assert.deepEqual([first.resolution, second.resolution], ["timeout", "timeout"]);
   assert.equal((await web.eventsOf(run_id, "tool_approval_request")).length, 1);
@@ -105,14 +104,14 @@ Deno.test("a request that cannot be delivered is repeated, stays on the page, an
   assert.equal(Object.keys(body).toSorted().join(" "), names);
   assert.equal((await (await web.get("/api/runs")).json()).runs[0].waits_for, "approval");
   await web.clock.advance(5_000);
-  await settle(web);
+  await settleAlerts(web);
   assert.deepEqual([web.chat.sent.length, web.warnings.length], [2, 2]);
   assert.match(
     web.warnings[1] ?? "",
     /^cannot send approval \w+ \(waiting\) of alert \w+: the receiver answered 503/,
   );
   await web.clock.advance(295_000);
-  for (let turns = 0; turns < 3; turns++) await settle(web);
+  for (let turns = 0; turns < 3; turns++) await settleAlerts(web);
   const [{ call_id, resolution }] = await web.eventsOf(run_id, "tool_approval_resolved");
   assert.deepEqual([call_id, resolution, tool.runs.length], [asked.call_id, "timeout", 0]);
   // The chat never got the request, so it does not get its end.
@@ -123,6 +122,6 @@ Deno.test("without a chat, the request is on the page only", async () => {
   const { web, path, asked, tool } = await openWaiting({ env: { ALERT_ANSWER_URL: "" } });
   assert.deepEqual(web.chat.sent, []);
   assert.equal((await web.post(path, { call_id: asked.call_id, approved: true })).status, 200);
-  await settle(web);
+  await settleAlerts(web);
   assert.equal(tool.runs.length, 1);
 });

@@ -41,13 +41,18 @@ export function createGuard(ports: WebPorts) {
   ): Response | Readonly<Record<string, string>> => {
     // Routes could derive another path from the same URL, for example if its host contains a backslash. The path
     // that is free of credentials is therefore answered here.
-    if (URL.parse(url)?.pathname === LIVENESS_PATH) {
+    const path = URL.parse(url)?.pathname;
+    if (path === LIVENESS_PATH) {
       if (!["GET", "HEAD"].includes(method)) return refuseMethod(["GET"], "Method not allowed");
       return new Response("ok\n", { headers: { "content-type": "text/plain" } });
     }
     const { isRight, setCookie }: Judgement = hasCredentials ? judge(headers, address) : { isRight: true };
     if (!isRight) {
-      const response = problemResponse(new AppError("unauthenticated", "Username and password are required"));
+      // The sender of an alert must not try the password of the page.
+      const problem = method === "POST" && path === ALERTS_PATH
+        ? "No alerts are received: set ALERT_SECRET on the server"
+        : "User name or password is missing or wrong";
+      const response = problemResponse(new AppError("unauthenticated", problem));
       response.headers.set("www-authenticate", CHALLENGE);
       return response;
     }
@@ -82,7 +87,9 @@ export function createAlertGuard(ports: WebPorts): (request: Request, address: s
       if (timingSafeEqual(digest(given), expected)) return true;
       take(guesses, addressKey(address), CALLER_GUESSES);
     }
-    const response = problemResponse(new AppError("unauthenticated", "The secret is missing or wrong"));
+    const response = problemResponse(
+      new AppError("unauthenticated", "The secret of the alert is missing or wrong: send ALERT_SECRET"),
+    );
     response.headers.set("www-authenticate", 'Bearer realm="alerts"');
     return response;
   };

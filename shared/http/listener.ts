@@ -118,9 +118,9 @@ async function startListener<Peer>(
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
-      reject(
-        configError(`Cannot listen on ${options.listen}: ${cause.message}`, cause),
-      );
+      const isUsed = "code" in cause && cause.code === "EADDRINUSE";
+      const problem = isUsed ? "another process uses this address; find it with ss -ltnp" : cause.message;
+      reject(configError(`Cannot listen on ${options.listen}: ${problem}`, cause));
     });
     server.listen(port, hostname, resolve);
   });

@@ -81,7 +81,7 @@ export function verifySignedAt(
   if (document === undefined) return "the decision document is not of version 1";
   if (document.installation !== approvers.installation) return "the decision is for another installation";
   const secondsLeft = document.expires_at - now / 1000;
-  // Also if the time of a record cannot be read.
+  // An unreadable time of a record is NaN, which must count as expired.
   if (!(secondsLeft >= 0)) return "the decision has expired";
   if (secondsLeft > MAX_DOCUMENT_SECONDS) return "the decision is valid for more than a day";
   const name = quoteText(document.approver);

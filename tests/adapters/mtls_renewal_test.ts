@@ -226,6 +226,16 @@ Deno.test.each([{ type: "application/json" }, { type: "text/event-stream" }, { t
   },
 );
 
+Deno.test("a listener does not share its address, and names it", async () => {
+  const options = { handler: () => new Response("ok"), onError: () => {} };
+  await using server = await startPlainServer({ ...options, listen: "127.0.0.1:0" });
+  const listen = `127.0.0.1:${server.address.port}`;
+  await assert.rejects(startPlainServer({ ...options, listen }), {
+    code: "invalid_config",
+    message: `Cannot listen on ${listen}: another process uses this address; find it with ss -ltnp`,
+  });
+});
+
 Deno.test("a listener counts responses by status and code for any path, and malformed HTTP", async () => {
   const metrics = createMetrics();
   const traffic = new ListenerMetrics(metrics);

@@ -54,12 +54,11 @@ Deno.test("debate benchmark scores the record of debate run --json", () =>
     const { code, out, err } = await debate(
       ["run", "The memory grows, token=hunter2hunter2", "--json"],
       folder,
-      {
-        ...REPLAY,
-        TOOLS_ENABLED: "false",
-      },
+      { ...REPLAY, ENABLED_TOOLS: "http_get" },
     );
     assert.equal(code, 0, err);
+    // Nobody can approve another host.
+    assert.match(err, /^Off +http_get \(HTTP_ALLOWED_HOSTS\s+is\s+not\s+set\)/m);
     const record = JSON.parse(out);
     assert.equal(record.status, "completed");
     assert.equal(record.topic, "The memory grows, token=[REDACTED]");
@@ -174,7 +173,11 @@ Deno.test("debate rejects invalid cases with exit code 2 and a JSON error", () =
 const MINE = '{"mine": {"base_url": "http://127.0.0.1:9/v1", "key_variable": "MODEL_KEY_MINE"}}';
 
 Deno.test.each([
-  { name: "no URL", env: {}, reason: /its provider has no URL; set ASSIST_BASE_URL/ },
+  {
+    name: "no URL",
+    env: {},
+    reason: /its provider has no URL; set ASSIST_BASE_URL, or choose another model/,
+  },
   {
     name: "no token",
     env: { ASSIST_BASE_URL: "http://127.0.0.1:9" },

@@ -1,5 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import { loadSettings } from "../../settings/config.ts";
+import { createTools } from "../catalogue.ts";
 import type { HttpAnswer, HttpRequest, ToolPorts } from "../define_tool.ts";
 import type { ProgramRequest, ProgramResult } from "../run_program.ts";
 import type { Tool, ToolContext, ToolResult } from "../../engine/ports.ts";
@@ -81,4 +82,12 @@ export function call(
 ): Promise<ToolResult> {
   if (tool === undefined) throw new Error("No such tool");
   return tool.run(args, context);
+}
+
+/** A tool with its server, which is at a private address. */
+export function setUpBackend(name: string, setting: string, url: string) {
+  const ports = new FakePorts();
+  ports.addresses = { "back.test": [["10.0.0.9"]] };
+  const tools = createTools({ ...BARE_SETTINGS, [setting]: url }, ports);
+  return { ports, tool: tools.find((tool) => tool.name === name) };
 }
