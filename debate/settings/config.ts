@@ -174,9 +174,11 @@ export const settingsSchema = z.strictObject({
   WEB_PASSWORD: text("password for HTTP Basic authentication; set WEB_USERNAME too"),
   WEB_ALLOW_OPEN: flag(false, "let the web server listen beyond loopback without authentication"),
   WEB_URL: url("URL of the page for links in messages; empty: from WEB_HOST and WEB_PORT"),
-  MONITOR_LISTEN: text(
+  MONITOR_LISTEN: url(
     "`address:port` of `/healthz`, `/readyz` and `/metrics`, without authentication: use loopback or a private " +
       "network; empty: none",
+    (value) => value.includes(":"),
+    "must be address:port, such as 127.0.0.1:9190",
   ),
   ALERT_SECRET: z.string().refine(
     (value) => value === "" || (value.length >= 24 && new Set(value).size >= 8),

@@ -118,6 +118,11 @@ Deno.test.each([
   { name: "a connect timeout of 0", env: { SSH_CONNECT_TIMEOUT: "0" }, says: /at least 1/ },
   { name: "a port beyond 65535", env: { WEB_PORT: "65536" }, says: /WEB_PORT/ },
   {
+    name: "a monitor without address",
+    env: { MONITOR_LISTEN: "9190" },
+    says: /MONITOR_LISTEN: must be address:port/,
+  },
+  {
     name: "a short secret of alerts",
     env: { ALERT_SECRET: "0123456789abcdef0123456" },
     says: /24 characters/,
