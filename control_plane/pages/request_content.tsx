@@ -81,8 +81,10 @@ function Lines({ text, maxIndent }: { readonly text: string; readonly maxIndent:
       </>
     );
   };
-  return <Separated items={text.split("\n")} show={showLine} separator={"\n"} />;
+  return <Separated items={text.split("\n")} show={showLine} separator={LINE_END} />;
 }
+
+const LINE_END = "\n";
 
 function Length({ command }: { readonly command: string }): JSX.Element {
   const lines = command.split("\n").length;

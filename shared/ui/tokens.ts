@@ -45,7 +45,7 @@ const SIZES = {
   gap6: "1.4375rem",
   radius: "8px",
   radiusSmall: "6px",
-  /** The least heights of controls. A finger needs more, see the style sheet. */
+  /** The minimum heights of controls. The style sheet sets larger ones for touch screens. */
   control: "2.125rem",
   compact: "1.625rem",
   /** The colors of a state. A class such as `good` sets others. */

@@ -111,7 +111,9 @@ browserTest(
       await page.goto("/#/templates");
       const text = page.locator("#template-text");
       const late = ["default", "errors"].map((name) => page.waitForResponse(`**/${name}/en`));
+      const requested = page.waitForRequest("**/errors/en");
       await page.getByLabel("Start from").selectOption("errors/en");
+      await requested;
       await page.getByLabel("Start from").selectOption("data/en");
       await poll(async () => await text.count() === 1 && (await text.inputValue()).includes("name: data"), {
         what: "the one chosen last",

@@ -79,6 +79,7 @@ browserTest("a failed run shows the provider's words and continues from where it
     await page.goto(`/#/runs/${RUN_ID}`);
     const answer = page.locator("#answer");
     await answer.getByText(message).waitFor();
+    assert.equal(await page.evaluate("document.activeElement.tagName"), "H1");
     assert.equal(await page.locator("main img").count(), 0);
     assert.deepEqual(await page.locator("button.primary:visible").allTextContents(), ["Continue from here"]);
     assert.deepEqual(await violationsOf(page), []);

@@ -109,6 +109,25 @@ browserTest(
 );
 
 browserTest(
+  "on a touch screen, Enter adds a line, and controls have the size of a finger",
+  () =>
+    onDebatePage(
+      { hasTouch: true, isMobile: true, viewport: { width: 390, height: 844 } },
+      async ({ page }) => {
+        await page.goto("/");
+        const field = page.getByRole("textbox", { name: "Incident" });
+        await field.fill("it hangs");
+        await field.press("Enter");
+        assert.equal(await field.inputValue(), "it hangs\n");
+        const size = await page.evaluate("getComputedStyle(document.querySelector('textarea')).fontSize");
+        assert.equal(size, "16px", "the browser zooms in on smaller text");
+        const button = await page.getByRole("button", { name: "Start the debate" }).boundingBox();
+        assert.ok((button?.height ?? 0) >= 44);
+      },
+    ),
+);
+
+browserTest(
   "the list of runs shows states, reasons and exact times, filters, and leads to a comparison",
   () => {
     const record = (digit: string, more: object) => ({

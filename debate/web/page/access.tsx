@@ -38,7 +38,6 @@ export function Setup({ providers, tryIt, isLogin, onLogin }: {
   );
 }
 
-/** Providers with their states. */
 export function Providers({ providers, isLogin = false, onLogin }: {
   readonly providers: SettingsView["providers"];
   /** Each has a login, and the focus is on it. The server reports settings that a login lacks. */

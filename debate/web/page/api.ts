@@ -17,7 +17,6 @@ export async function ask<Answer>(path: string, options: RequestInit = {}): Prom
   throw new Error(problem.detail ?? t("The server answered {status}", { status }), { cause: status });
 }
 
-/** Sends JSON. */
 export function send<Answer>(path: string, body: unknown): Promise<Answer> {
   return ask(path, {
     method: "POST",

@@ -77,8 +77,7 @@ function App(): JSX.Element {
 
 function paint(theme: string): void {
   storeChoice("theme", theme);
-  if (theme === "") delete document.documentElement.dataset["theme"];
-  else document.documentElement.dataset["theme"] = theme;
+  document.documentElement.dataset["theme"] = theme;
 }
 
 const RUN = /^#\/runs\/([0-9a-f]{32})$/;

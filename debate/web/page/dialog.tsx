@@ -2,7 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "./language.ts";
 
-/** A button that opens a dialog. Another title closes it, because it asks another question. */
+/** A button that opens a dialog. It closes if its title changes, so that nobody confirms another question. */
 export function DialogButton({ button, title, verb, isDanger = false, act, children }: {
   /** The attributes and the content of the button. */
   readonly button: JSX.IntrinsicElements["button"];

@@ -66,7 +66,6 @@ function EvidenceLine({ line: { text, status, call_ids }, calls }: {
   );
 }
 
-/** Missing evidence as a list item. */
 export function missingItem(text: string): JSX.Element {
   return (
     <Line mark="?" meaning={t("Missing: ")}>
@@ -163,7 +162,6 @@ const AGENTS: Readonly<Record<string, string>> = {
   user_input_gate: "Operator",
 };
 
-/** The short name of an agent. */
 export function agentName(node: string): string {
   return t(AGENTS[node] ?? node);
 }

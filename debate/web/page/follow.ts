@@ -93,8 +93,6 @@ function follow(
   draw();
   if (isOver) return () => {};
   let source: EventSource;
-  let retry: ReturnType<typeof setTimeout> | undefined;
-  let isLeft = false;
   const finish = () => {
     source.close();
     isOver = true;
@@ -104,8 +102,8 @@ function follow(
   /** The stream of a run that ended is closed, but also a stream above the limit, or while the server restarts. */
   const onClosed = async () => {
     const { status } = await load().catch(({ cause }) => ({ status: cause === 404 ? "unknown" : "running" }));
-    if (isLeft || isOver) return;
-    if (status === "running") retry = setTimeout(connect, RETRY_MS);
+    if (isOver) return;
+    if (status === "running") timer = setTimeout(connect, RETRY_MS);
     else finish();
   };
   const connect = () => {
@@ -128,9 +126,8 @@ function follow(
   };
   connect();
   return () => {
-    isLeft = true;
+    isOver = true;
     clearTimeout(timer);
-    clearTimeout(retry);
     source.close();
   };
 }

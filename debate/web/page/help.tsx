@@ -28,6 +28,7 @@ const searchRuns = () => {
   location.hash = "#/runs";
   setTimeout(goTo("runs-search"), 300);
 };
+const open = () => document.getElementById("help")?.click();
 const step = (by: number) => () => {
   const cards = [...document.querySelectorAll<HTMLElement>(".thread > li")];
   const at = cards.findIndex((card) => card.contains(document.activeElement));
@@ -51,7 +52,6 @@ const SHORTCUTS: readonly (readonly [key: string, text: string, act: () => void]
 /** The button and the dialog of the shortcuts. With `?` the dialog always opens. */
 export function Help(): JSX.Element {
   const [isOn, setOn] = useState(readChoice(KEY) !== "no");
-  const open = () => document.getElementById("help")?.click();
   const shown = [["?", t("Show this help"), open] as const, ...SHORTCUTS];
   // The choice applies to the next key.
   useLayoutEffect(() => {

@@ -101,7 +101,6 @@ function Entry({ name, runId, tone = "idle", state, time, children }: {
   );
 }
 
-/** The state of a run. */
 export function StateBadge({ run }: { readonly run: Parameters<typeof stateOf>[0] }): JSX.Element {
   const { tone, text } = STATES[stateOf(run)];
   return <Badge tone={tone}>{text}</Badge>;

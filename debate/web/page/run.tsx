@@ -18,41 +18,47 @@ import { RunBar } from "./run_bar.tsx";
 import { nameOf } from "./run_list.ts";
 import { Shown, type Target } from "./shown.tsx";
 import { modelsOf } from "./summary.ts";
+import type { RunView } from "./views.ts";
 
 /** A run: what it waits for, its answer, and the debate. */
 export function RunPage({ runId }: { readonly runId: string }): JSX.Element {
   const [run, reload] = useRun(runId);
-  const now = useNow(30_000);
-  if (run === undefined) return <h1 tabIndex={-1}>{t("Run")}</h1>;
-  const { record } = run;
+  return (
+    <>
+      <div class="stack tight">
+        {/* The same element before and after the load, so that it keeps the focus. */}
+        <h1 tabIndex={-1}>
+          <VisibleText text={run === undefined ? t("Run") : nameOf(run.record)} lines />
+        </h1>
+        {run !== undefined && <Origin record={run.record} />}
+      </div>
+      {run !== undefined && <Parts run={run} reload={reload} />}
+    </>
+  );
+}
+
+/** When and how a run started. */
+function Origin({ record }: { readonly record: RunView }): JSX.Element {
   const { timestamp, models, template, language, imported, imported_at, parent_run_id: parent } = record;
   const origin = [
-    t("Started {age}", { age: formatAge(timestamp, now) }),
+    t("Started {age}", { age: formatAge(timestamp, useNow(30_000)) }),
     formatTime(timestamp),
     modelsOf(models),
     template ? t("template {name}", { name: `${template} (${language})` }) : "",
     imported ? t("imported {time}, not checked here", { time: formatTime(imported_at) }) : "",
   ];
   return (
-    <>
-      <div class="stack tight">
-        <h1 tabIndex={-1}>
-          <VisibleText text={nameOf(record)} lines />
-        </h1>
-        <p class="note">
-          <VisibleText text={origin.filter((each) => each !== "").join(" · ")} lines />
-          {parent && (
-            <>
-              {" · "}
-              <a href={`#/runs/${encodeURIComponent(parent)}`}>
-                {t("Resumes {run}", { run: parent.slice(0, 8) })}
-              </a>
-            </>
-          )}
-        </p>
-      </div>
-      <Parts run={run} reload={reload} />
-    </>
+    <p class="note">
+      <VisibleText text={origin.filter((each) => each !== "").join(" · ")} lines />
+      {parent && (
+        <>
+          {" · "}
+          <a href={`#/runs/${encodeURIComponent(parent)}`}>
+            {t("Resumes {run}", { run: parent.slice(0, 8) })}
+          </a>
+        </>
+      )}
+    </p>
   );
 }
 

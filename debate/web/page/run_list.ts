@@ -39,7 +39,6 @@ export function severityTone(severity: string): Tone {
   return ["warning", "warn", "medium", "p2", "p3", "sev2", "sev3", "2", "3"].includes(word) ? "warn" : "idle";
 }
 
-/** The name of a run in a list. */
 export function nameOf({ run_id, title, topic }: Pick<RunView, "run_id" | "title" | "topic">): string {
   return title || titleOf(topic) || run_id;
 }

@@ -22,7 +22,6 @@ const STATE_CHOICES = [
   ...Object.entries(STATES).map(([state, { text }]) => [state, text] as const),
 ] as const;
 
-/** The list of runs. */
 export function Runs(): JSX.Element {
   const { announce } = useNotices();
   const [, attempt] = useAction();

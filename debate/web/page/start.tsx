@@ -117,7 +117,9 @@ function Incident({ settings, access, isFirst, isReady, onLogin }: {
           value={draft}
           onInput={(event) => draft = event.currentTarget.value}
           onKeyDown={(event) => {
-            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+            // The keyboard of a phone has no other key for a line.
+            const isPhone = matchMedia("(pointer: coarse)").matches && !event.ctrlKey;
+            if (event.key !== "Enter" || event.shiftKey || event.isComposing || isPhone) return;
             event.preventDefault();
             event.currentTarget.form?.requestSubmit();
           }}

@@ -7,7 +7,7 @@ export type CallEvent = Extract<
   { type: "tool_approval_request" | "tool_call_started" | "tool_call" }
 >;
 
-/** All that an agent, the moderator or the operator says and does until another one continues. */
+/** All texts and actions of an agent, the moderator or the operator until another one continues. */
 interface Turn {
   readonly kind: "turn";
   readonly role: string;

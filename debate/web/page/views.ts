@@ -2,7 +2,6 @@ import type * as z from "@zod/zod";
 import type { ANSWERS } from "../answers.ts";
 import type { TimedEvent } from "./summary.ts";
 
-/** An answer of the server. */
 export type Answer<Name extends keyof typeof ANSWERS> = z.infer<(typeof ANSWERS)[Name]>;
 
 export type SettingsView = Answer<"settings">;
@@ -16,7 +15,6 @@ interface Amounts {
   readonly cost_estimate?: { readonly total_usd?: number | null } | null;
 }
 
-/** A run in the list. */
 export type ListedRun = Omit<Answer<"runs">["runs"][number], keyof Amounts> & Amounts;
 
 export interface RunsView {
