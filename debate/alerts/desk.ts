@@ -81,7 +81,7 @@ interface DeskPorts {
   readonly clock: Clock;
   readonly newId: (bytes: number) => string;
   readonly redact: (text: string) => string;
-  /** Starts a run without tools that need approval, and returns its ID. */
+  /** Starts a run, and returns its ID. */
   readonly start: (alert: Alert) => Promise<string>;
   readonly fetch: typeof globalThis.fetch;
   /** The URL of the page of a run, or of the start page. */
@@ -233,7 +233,9 @@ export class AlertDesk {
       return await this.#change(key, { answer: "off" });
     }
     const delivery = await this.#deliver("the answer", alert, answerLines(alert, record, redact), alert);
-    if (delivery !== undefined) await this.#change(key, delivery);
+    // A notice during the delivery gives an alert without a run another chance.
+    const isOutdated = run_id === null && this.#alerts.get(key)?.count !== alert.count;
+    if (delivery !== undefined && !isOutdated) await this.#change(key, delivery);
   }
 
   /** Sends the requests for approval of a run, and the decisions on requests that were sent. */

@@ -117,7 +117,7 @@ function pick(fields: Fields, names: readonly string[]): Fields {
 function pairsOf(pairs: unknown): readonly string[] {
   return Object.entries(fieldsOf(pairs)).slice(0, MAX_PAIRS).flatMap(([name, value]) => {
     if (typeof value !== "string" && typeof value !== "number") return [];
-    const text = oneLine(String(value).slice(0, 2 * MAX_VALUE));
+    const text = oneLine(String(value));
     const shown = text.length <= MAX_VALUE ? text : `${dropPartialWord(cutText(text, MAX_VALUE))}…`;
     return shown === "" ? [] : [`${oneLine(name.slice(0, 200))}: ${shown}`];
   });

@@ -93,4 +93,11 @@ Deno.test("a value cannot look like another name, and alerts, labels and values 
   assert.equal(lines.at(-1), "10 more alerts omitted");
   assert.equal(lines.filter((line) => line.startsWith("label_")).length, 20 * 63);
   assert.ok(lines.every((line) => line.length < 2100));
+  // Secrets are masked later, so a value is cut between words only.
+  const secret = "token=sk-0123456789abcdef";
+  const { details: spaced = "" } = readNotice({
+    ...ALERTMANAGER,
+    alerts: [{ ...alert, labels: { job: `x${" ".repeat(3985)}${secret}` } }],
+  }) ?? {};
+  assert.ok(spaced.includes(`job: x ${secret}`));
 });

@@ -48,7 +48,10 @@ export class WebFixture {
   readonly alerts: AlertDesk;
   readonly metrics: ReturnType<typeof createRunMetrics>["metrics"];
   /** The requests to the chat, and its next answers; afterwards it answers 200. */
-  readonly chat: { readonly sent: string[]; readonly statuses: number[] } = { sent: [], statuses: [] };
+  readonly chat: { readonly sent: string[]; readonly statuses: number[]; during?: () => Promise<unknown> } = {
+    sent: [],
+    statuses: [],
+  };
   readonly stopping = new AbortController();
   readonly warnings: string[] = [];
   readonly audited: AuditLine[] = [];
@@ -135,9 +138,10 @@ export class WebFixture {
       directory: this.directory,
       redact: (text) => redactor(text).text,
       start: (alert) => startAlertRun(ports, alert),
-      fetch: (_, init) => {
+      fetch: async (_, init) => {
         this.chat.sent.push(String(init?.body));
-        return Promise.resolve(new Response(null, { status: this.chat.statuses.shift() ?? 200 }));
+        await this.chat.during?.();
+        return new Response(null, { status: this.chat.statuses.shift() ?? 200 });
       },
       urlOf: (runId) => pageUrl(settings, runId),
       log: warn,

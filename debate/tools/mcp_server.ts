@@ -76,7 +76,11 @@ function openMcpServer(server: string, config: ServerConfig, given: ToolWorld): 
   // A server could repeat what it received, so its texts are searched for the credentials of its requests.
   const sent = new Set<string>();
   const mask = (text: string) =>
-    [...sent].reduce((masked, each) => masked.replaceAll(each, "[REDACTED]"), text);
+    // The longest first, because one can begin with another.
+    [...sent].toSorted((a, b) => b.length - a.length).reduce(
+      (masked, each) => masked.replaceAll(each, "[REDACTED]"),
+      text,
+    );
   const redact = (text: string) => given.ports.redact(mask(text));
   const world = { ...given, ports: { ...given.ports, redact } };
   const timed = (name: string, seconds: number, signal: AbortSignal, run: (call: Call) => Promise<Finding>) =>

@@ -291,9 +291,11 @@ Deno.test("an alert whose run cannot start is answered after three tries", async
     return [starts, tries, answer];
   };
   assert.deepEqual([web.warnings.length, web.chat.sent.length, facts()], [4, 1, [3, 1, "waiting"]]);
-  // A new notice gives three starts, and all tries of a delivery, again.
-  await tell(web, PAGERDUTY);
-  assert.deepEqual(facts(), [0, 0, "waiting"]);
+  // A new notice gives three starts, and all tries of a delivery, again, also during a delivery.
+  web.chat.during = () => tell(web, PAGERDUTY);
+  await web.clock.advance(5_000);
+  await settleAlerts(web);
+  assert.deepEqual([web.chat.sent.length, facts()], [2, [1, 0, "waiting"]]);
   assert.match(web.chat.sent[0] ?? "", /The run failed \(no run could start; .*8000\/#\/"/);
 });
 

@@ -13,18 +13,25 @@ export function DialogButton({ button, title, verb, isDanger = false, act, child
   readonly act?: (fields: FormData) => unknown;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  const [asked, ask] = useState("");
+  // A new object at each click.
+  const [asked, ask] = useState<{ readonly title: string }>();
   const dialog = useRef<HTMLDialogElement>(null);
-  const isOpen = asked === title;
+  const isOpen = asked?.title === title;
   const close = () => dialog.current?.close();
   useLayoutEffect(() => {
     if (isOpen) dialog.current?.showModal();
-  }, [isOpen]);
+  }, [asked, isOpen]);
   return (
     <>
-      <button type="button" class="quiet" {...button} onClick={() => ask(title)} />
+      <button type="button" class="quiet" {...button} onClick={() => ask({ title })} />
       {isOpen && (
-        <dialog class="card" ref={dialog} aria-labelledby="dialog-title" onClose={() => ask("")}>
+        <dialog
+          class="card"
+          ref={dialog}
+          aria-labelledby="dialog-title"
+          // The event is late: the user can have opened the dialog again.
+          onClose={({ currentTarget }) => currentTarget.open || ask(undefined)}
+        >
           <form method="dialog" onSubmit={({ currentTarget }) => act?.(new FormData(currentTarget))}>
             <h2 id="dialog-title">{title}</h2>
             {children}
