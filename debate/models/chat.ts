@@ -318,7 +318,7 @@ function failureOf(response: Response, text: string, now: number): ChatFailure {
   if (hasType(response, "text/html")) {
     return fail(
       "bad_reply",
-      `the provider answered with text/html${label}, is the base URL right? Most end with /v1`,
+      `the provider answered with text/html${label}, is the base URL right?`,
     );
   }
   if (status === 401) return fail("auth", `the provider rejects the access token${label}`);

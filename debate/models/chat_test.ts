@@ -166,7 +166,7 @@ Deno.test.each([{ status: 200 }, { status: 403 }])(
       const { message } = await failureOf(modelOf([page]).model.complete(request));
       assert.ok(
         message.endsWith(
-          `answered with text/html (HTTP ${status}), is the base URL right? Most end with /v1`,
+          `answered with text/html (HTTP ${status}), is the base URL right?`,
         ),
         message,
       );

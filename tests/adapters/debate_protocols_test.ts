@@ -134,7 +134,6 @@ const FAILURES = [
     fail: () => {},
     kind: "timeout",
     says: /sent nothing within 1 s$/,
-    calls: 2,
     env: { MODEL_IDLE_SECONDS: "1" },
   },
 ];
