@@ -316,10 +316,7 @@ function failureOf(response: Response, text: string, now: number): ChatFailure {
     return fail("bad_reply", `the provider redirects${label}; set the base URL to the new location`);
   }
   if (hasType(response, "text/html")) {
-    return fail(
-      "bad_reply",
-      `the provider answered with text/html${label}, is the base URL right?`,
-    );
+    return fail("bad_reply", `the provider answered with text/html${label}, is the base URL right?`);
   }
   if (status === 401) return fail("auth", `the provider rejects the access token${label}`);
   const words = body === undefined ? text : wordsIn(body);

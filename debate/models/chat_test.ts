@@ -165,9 +165,7 @@ Deno.test.each([{ status: 200 }, { status: 403 }])(
     for (const request of [requestOf(), requestOf({ onDelta: () => {} })]) {
       const { message } = await failureOf(modelOf([page]).model.complete(request));
       assert.ok(
-        message.endsWith(
-          `answered with text/html (HTTP ${status}), is the base URL right?`,
-        ),
+        message.endsWith(`answered with text/html (HTTP ${status}), is the base URL right?`),
         message,
       );
     }

@@ -282,15 +282,16 @@ function guarded(issuer: string): FakePorts["answer"] {
 
 Deno.test("an MCP server with OAuth gets a token of the configured issuer", async () => {
   const settings = { MCP_VARIABLES: { MCP_SECRET: "pass" } };
-  const entry = { url: ENTRY.url, headers: { "x-team": "team-secret" }, tools: ["run"], oauth: OAUTH };
+  const headers = { "x-team": "team-secret", "x-key": "team-secret-key" };
+  const entry = { url: ENTRY.url, headers, tools: ["run"], oauth: OAUTH };
   const { ports, why, tool } = await setUp(guarded("https://idp.test"), entry, settings);
   assert.equal(why, "");
   const sent = ports.requests.find(({ url }) => url.pathname === "/token");
   assert.equal(sent?.headers["authorization"], `Basic ${btoa("debate:pass")}`);
   assert.equal(sent?.headers["x-team"], undefined);
   assert.match(sent?.body ?? "", /grant_type=client_credentials.*scope=mcp/);
-  const { text } = await call(tool, { says: "fresh-token ops team-secret" });
-  assert.match(text, /\{"says":"\[REDACTED\] ops \[REDACTED\]"\}/, "a token that the server repeats");
+  const { text } = await call(tool, { says: "fresh-token ops team-secret-key" });
+  assert.match(text, /\{"says":"\[REDACTED\] ops \[REDACTED\]"\}/, "credentials that the server repeats");
 });
 
 Deno.test("an MCP server cannot send the client secret to another issuer", async () => {

@@ -242,7 +242,7 @@ function prepare(command: string, effect: Effect | undefined, keys: string) {
 const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
 const read = (path: string) => Deno.readTextFile(path).catch(() => "");
 
-// An editor whose terminal is gone still writes files, and an agent does not end.
+// An editor whose terminal is gone still writes files, and ssh-agent keeps running.
 const KILL_LEFTOVERS = `
 while left=$(grep -lsFz "TMPDIR=$0" /proc/[0-9]*/environ); [ -n "$left" ]; do
   for each in $left; do each=\${each%/*}; kill -9 "\${each#/proc/}"; done

@@ -13,7 +13,7 @@ export function DialogButton({ button, title, verb, isDanger = false, act, child
   readonly act?: (fields: FormData) => unknown;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  // A new object at each click.
+  // A new object at each click, so that the effect runs again.
   const [asked, ask] = useState<{ readonly title: string }>();
   const dialog = useRef<HTMLDialogElement>(null);
   const isOpen = asked?.title === title;
